@@ -1,0 +1,2 @@
+//! The framelane program.
+fn main() {}
