@@ -1,1 +1,13 @@
-//! framelane
+//! Frames and batches that stay on the device from the moment they are fed until the moment they are seen.
+
+#![forbid(unsafe_code)]
+
+pub mod device;
+mod error;
+pub mod feed;
+pub mod frame;
+pub mod lanes;
+pub mod stats;
+pub mod tensor;
+
+pub use error::{Error, ErrorKind, Result};

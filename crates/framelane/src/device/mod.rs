@@ -1,0 +1,2 @@
+//! Devices.
+pub mod hazard {}

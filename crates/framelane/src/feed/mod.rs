@@ -1,0 +1,3 @@
+//! Feed.
+mod source;
+pub use source::*;

@@ -1,0 +1,194 @@
+//! Where batches come from: a [`Source`] writes each one straight into the slot it will travel in.
+
+use crate::error::Result;
+use crate::frame::{FrameMeta, ImageSize};
+use crate::tensor::{HostArray, TensorSpec, Tree};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Unblocks a [`Source`] that waits inside [`Source::next_into`], from another thread.
+pub type Interrupter = Arc<dyn Fn() + Send + Sync>;
+
+/// Something that yields batches: a decoder, a camera, a data loader.
+///
+/// Called by one thread at a time, the feed's own. Panics inside are caught and become an error of the
+/// feed, after the batches before it.
+pub trait Source: Send {
+    /// A name for reports and errors (`"clip.mp4"`).
+    fn name(&self) -> &str;
+
+    /// Write the next batch into `slot`. `Ok(false)` says that there is none: the end (or the end of the
+    /// epoch); what was written to `slot` is then ignored.
+    ///
+    /// May block for as long as the data takes to come.
+    ///
+    /// # Errors
+    /// After an error the source is not called again, except by [`Source::rewind`].
+    fn next_into(&mut self, slot: &mut SlotWriter<'_>) -> Result<bool>;
+
+    /// Go back to the first batch, for another epoch. `Ok(false)`: this source cannot (a camera, a pipe).
+    ///
+    /// # Errors
+    /// If going back failed, for example because the file is gone.
+    fn rewind(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// A handle that makes a blocked [`Source::next_into`] return soon, if this source can block for long.
+    fn interrupter(&self) -> Option<Interrupter> {
+        None
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn next_into(&mut self, slot: &mut SlotWriter<'_>) -> Result<bool> {
+        (**self).next_into(slot)
+    }
+    fn rewind(&mut self) -> Result<bool> {
+        (**self).rewind()
+    }
+    fn interrupter(&self) -> Option<Interrupter> {
+        (**self).interrupter()
+    }
+}
+
+/// Tensors begin at multiples of this many bytes in their slot: enough for any vector load, and what CUDA
+/// guarantees for its own allocations.
+pub const ALIGNMENT: usize = 256;
+
+/// Memory that a batch is packed into: a pinned slot, or a plain vector in tests and tools.
+pub trait Arena {
+    /// Make sure that `bytes` bytes are there, keeping the first `keep`.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Budget`] if the owner's budget does not allow it.
+    fn ensure(&mut self, bytes: usize, keep: usize) -> Result<()>;
+
+    /// All of the memory.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+impl Arena for Vec<u8> {
+    fn ensure(&mut self, bytes: usize, _keep: usize) -> Result<()> {
+        if self.len() < bytes {
+            self.resize(bytes, 0);
+        }
+        Ok(())
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+/// What one slot holds: the tensors, where they lie in it, and how they nest.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    /// Specs and byte ranges, in the order they were written. Always contiguous.
+    pub tensors: Vec<(TensorSpec, Range<usize>)>,
+    /// The nesting; leaves index [`Contents::tensors`].
+    pub tree: Tree<usize>,
+    /// Identity, if the batch is a frame.
+    pub meta: Option<FrameMeta>,
+    /// Time that the source spent converting (not decoding or waiting), for the report.
+    pub convert: Duration,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { tensors: Vec::new(), tree: Tree::None, meta: None, convert: Duration::ZERO }
+    }
+}
+
+impl Contents {
+    /// Bytes from the start of the slot to the end of the last tensor.
+    pub fn bytes(&self) -> usize {
+        self.tensors.iter().map(|(_, r)| r.end).max().unwrap_or(0)
+    }
+}
+
+/// Writes one batch into a slot. Tensors are packed one after the other, aligned to [`ALIGNMENT`].
+pub struct SlotWriter<'a> {
+    arena: &'a mut dyn Arena,
+    contents: &'a mut Contents,
+}
+
+impl<'a> SlotWriter<'a> {
+    /// Write into `arena`, noting in `contents` (cleared first) what was written.
+    pub fn new(arena: &'a mut dyn Arena, contents: &'a mut Contents) -> Self {
+        *contents = Contents::default();
+        Self { arena, contents }
+    }
+
+    /// Room for a tensor called `name`, to be filled by the caller. The bytes are not zeroed: they hold
+    /// what an earlier batch left. Strides in `spec` are ignored: the slot is packed.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Budget`] if the slot may not grow so far.
+    pub fn tensor(&mut self, name: &str, spec: &TensorSpec) -> Result<&mut [u8]> {
+        let (index, range) = self.reserve(spec)?;
+        if !matches!(self.contents.tree, Tree::Map(_)) {
+            self.contents.tree = Tree::Map(Vec::new());
+        }
+        if let Tree::Map(entries) = &mut self.contents.tree {
+            entries.push((name.to_owned(), Tree::Leaf(index)));
+        }
+        Ok(&mut self.arena.bytes_mut()[range])
+    }
+
+    /// Room for one RGB picture (u8, height × width × 3), called `"image"`, with its identity.
+    ///
+    /// # Errors
+    /// As [`SlotWriter::tensor`].
+    pub fn image(&mut self, size: ImageSize, meta: FrameMeta) -> Result<&mut [u8]> {
+        self.contents.meta = Some(meta);
+        self.tensor("image", &size.spec())
+    }
+
+    /// Pack a whole nested batch of arrays; it becomes the slot's tree.
+    ///
+    /// # Errors
+    /// As [`SlotWriter::tensor`].
+    pub fn put(&mut self, batch: &Tree<HostArray<'_>>) -> Result<()> {
+        let mut failed = None;
+        let tree = batch.map(&mut |array| match self.reserve(array.spec()) {
+            Ok((index, range)) => {
+                array.pack_into(&mut self.arena.bytes_mut()[range]);
+                index
+            }
+            Err(e) => {
+                failed.get_or_insert(e);
+                usize::MAX
+            }
+        });
+        self.contents.tree = tree;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Say which frame this batch is.
+    pub fn set_meta(&mut self, meta: FrameMeta) {
+        self.contents.meta = Some(meta);
+    }
+
+    /// Run `f` and count its time as conversion instead of as the source's own.
+    ///
+    /// `f` gets the writer back, so that it can convert straight into [`SlotWriter::tensor`]'s bytes.
+    pub fn converting<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        let start = Instant::now();
+        let result = f(self);
+        self.contents.convert += start.elapsed();
+        result
+    }
+
+    fn reserve(&mut self, spec: &TensorSpec) -> Result<(usize, Range<usize>)> {
+        let keep = self.contents.bytes();
+        let start = keep.next_multiple_of(ALIGNMENT);
+        let range = start..start + spec.bytes();
+        self.arena.ensure(range.end, keep)?;
+        self.contents.tensors.push((TensorSpec::new(spec.dtype(), spec.shape()), range.clone()));
+        Ok((self.contents.tensors.len() - 1, range))
+    }
+}

@@ -1,0 +1,3 @@
+//! Lanes.
+mod model;
+pub use model::*;
