@@ -7,7 +7,9 @@ mod error;
 pub mod feed;
 pub mod frame;
 pub mod lanes;
+pub mod ring;
 pub mod stats;
+mod sync;
 pub mod tensor;
 
 pub use error::{Error, ErrorKind, Result};

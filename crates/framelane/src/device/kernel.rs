@@ -1,0 +1,135 @@
+//! Kernels: a piece of work, the bytes it reads and the bytes it writes.
+
+use super::{Buffer, hazard::Mode};
+use crate::error::{Error, ErrorKind, Result};
+use std::ops::Range;
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+
+/// Bytes that a kernel will touch.
+#[derive(Debug, Clone)]
+pub struct Access {
+    pub(super) buffer: Buffer,
+    pub(super) range: Range<usize>,
+    pub(super) mode: Mode,
+}
+
+impl Access {
+    /// The kernel reads these bytes: [`Kernel::inputs`].
+    pub fn read(buffer: &Buffer, range: Range<usize>) -> Self {
+        Self { buffer: buffer.clone(), range, mode: Mode::Read }
+    }
+
+    /// The kernel writes all of these bytes without reading them: [`Kernel::outputs`]. On the simulated
+    /// device they are poisoned first.
+    pub fn write(buffer: &Buffer, range: Range<usize>) -> Self {
+        Self { buffer: buffer.clone(), range, mode: Mode::Write }
+    }
+
+    /// The kernel reads and writes these bytes in place: [`Kernel::outputs`].
+    pub fn update(buffer: &Buffer, range: Range<usize>) -> Self {
+        Self { buffer: buffer.clone(), range, mode: Mode::Update }
+    }
+}
+
+/// What a host kernel sees while it runs.
+pub struct Kernel<'a> {
+    /// Bytes of the [`Access::read`]s, in order.
+    pub inputs: Vec<&'a [u8]>,
+    /// Bytes of the [`Access::write`]s and [`Access::update`]s, in order.
+    pub outputs: Vec<&'a mut [u8]>,
+}
+
+pub(super) type Body = Box<dyn FnOnce(&mut Kernel<'_>) -> Result<()> + Send>;
+
+/// A kernel ready to run: accesses checked and grouped by buffer, in the order in which their locks are
+/// taken (by buffer id, so that two kernels never wait for each other in a circle).
+pub(super) struct Work {
+    pub name: Arc<str>,
+    groups: Vec<Group>,
+    inputs: usize,
+    outputs: usize,
+    body: Body,
+}
+
+struct Group {
+    buffer: Buffer,
+    writes: bool,
+    /// Ranges and their positions among the inputs or outputs; sorted and disjoint for writes.
+    parts: Vec<(Range<usize>, usize)>,
+}
+
+enum Guard<'a> {
+    Read(RwLockReadGuard<'a, Vec<u128>>),
+    Write(RwLockWriteGuard<'a, Vec<u128>>),
+}
+
+impl Work {
+    /// # Errors
+    /// [`ErrorKind::Argument`] if a range lies outside its buffer, or a buffer is both read and written
+    /// (that is an update), or two writes overlap.
+    pub fn new(name: &Arc<str>, accesses: &[Access], body: Body) -> Result<Self> {
+        let refuse = |what: &str| Err(Error::new(ErrorKind::Argument, format!("kernel {name:?}: {what}")));
+        let (mut inputs, mut outputs) = (0, 0);
+        let mut groups: Vec<Group> = Vec::with_capacity(accesses.len());
+        for access in accesses {
+            access.buffer.check_range(&access.range).map_err(|e| e.context(format!("kernel {name:?}")))?;
+            let writes = access.mode != Mode::Read;
+            let counter = if writes { &mut outputs } else { &mut inputs };
+            let part = (access.range.clone(), *counter);
+            *counter += 1;
+            match groups.iter_mut().find(|g| g.buffer.id() == access.buffer.id()) {
+                Some(group) if group.writes != writes => {
+                    return refuse("one buffer is both read and written; say `update` for work in place");
+                }
+                Some(group) => group.parts.push(part),
+                None => groups.push(Group { buffer: access.buffer.clone(), writes, parts: vec![part] }),
+            }
+        }
+        for group in groups.iter_mut().filter(|g| g.writes) {
+            group.parts.sort_by_key(|(r, _)| r.start);
+            if group.parts.windows(2).any(|w| w[0].0.end > w[1].0.start) {
+                return refuse("two of its writes overlap");
+            }
+        }
+        groups.sort_by_key(|g| g.buffer.id());
+        Ok(Self { name: name.clone(), groups, inputs, outputs, body })
+    }
+
+    /// Run it, on the thread that plays the device. A panic becomes an error.
+    pub fn run(self) -> Result<()> {
+        let Self { name, groups, inputs, outputs, body } = self;
+        let mut guards: Vec<Guard<'_>> = groups
+            .iter()
+            .map(|g| match g.writes {
+                true => Guard::Write(g.buffer.write_lock()),
+                false => Guard::Read(g.buffer.read_lock()),
+            })
+            .collect();
+        let mut ins: Vec<&[u8]> = vec![&[]; inputs];
+        let mut outs: Vec<&mut [u8]> = (0..outputs).map(|_| &mut [][..]).collect();
+        for (guard, group) in guards.iter_mut().zip(&groups) {
+            match guard {
+                Guard::Read(data) => {
+                    let bytes: &[u8] = bytemuck::cast_slice(data);
+                    for (range, at) in &group.parts {
+                        ins[*at] = &bytes[range.clone()];
+                    }
+                }
+                Guard::Write(data) => {
+                    let mut rest: &mut [u8] = bytemuck::cast_slice_mut(data);
+                    let mut start = 0;
+                    for (range, at) in &group.parts {
+                        let (_, tail) = rest.split_at_mut(range.start - start);
+                        let (part, tail) = tail.split_at_mut(range.len());
+                        outs[*at] = part;
+                        rest = tail;
+                        start = range.end;
+                    }
+                }
+            }
+        }
+        let mut kernel = Kernel { inputs: ins, outputs: outs };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&mut kernel)))
+            .unwrap_or_else(|payload| Err(Error::from_panic(&format!("kernel {name:?}"), payload.as_ref())))
+    }
+}

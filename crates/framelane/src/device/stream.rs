@@ -1,0 +1,238 @@
+//! Streams: queues of work that runs in order, later than the call that enqueued it.
+
+use super::event::Event;
+use super::kernel::{Access, Kernel, Work};
+use super::{Buffer, Device, hazard, host, sim};
+use crate::error::{Error, ErrorKind, Result};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// A queue of work on a device; clones are the same stream. Any thread may enqueue.
+///
+/// No call here waits for work. Work that failed (a kernel that returned an error or panicked) does not
+/// stop the stream: the first failure is kept and returned, once, by the next call on the stream.
+#[derive(Clone)]
+pub struct Stream {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: u64,
+    name: Arc<str>,
+    device: Device,
+    queue: Queue,
+    failed: Failure,
+}
+
+enum Queue {
+    Host(host::Queue),
+    Simulated(sim::QueueId),
+}
+
+/// Where a stream's first failure waits to be told.
+pub(super) type Failure = Arc<Mutex<Option<Error>>>;
+
+/// One entry of a stream's queue.
+pub(super) enum Op {
+    Work(Work, Failure),
+    Record(Event),
+    Wait(Event),
+    /// Simulated device: spoil bytes that the next work will write.
+    Poison(Vec<(Buffer, Range<usize>)>),
+}
+
+impl Op {
+    pub fn run(self) {
+        match self {
+            Op::Work(work, failed) => {
+                if let Err(error) = work.run() {
+                    log::debug!("work on a stream failed: {error}");
+                    failed.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
+                }
+            }
+            Op::Record(event) => event.reach(),
+            Op::Wait(event) => event.block(),
+            Op::Poison(regions) => {
+                for (buffer, range) in regions {
+                    bytemuck::cast_slice_mut(&mut buffer.write_lock())[range].fill(sim::POISON);
+                }
+            }
+        }
+    }
+}
+
+impl Stream {
+    pub(super) fn new(device: &Device, name: Arc<str>) -> Result<Self> {
+        let queue = match device.scheduler() {
+            Some(s) => Queue::Simulated(s.add_queue()),
+            None => Queue::Host(host::Queue::start(&name)?),
+        };
+        device.inner.tally.stream_made();
+        let inner =
+            Inner { id: device.fresh_id(), name, device: device.clone(), queue, failed: Failure::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Its name, as given.
+    pub fn name(&self) -> &Arc<str> {
+        &self.inner.name
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.inner.device
+    }
+
+    /// Whether both are handles of one stream.
+    pub fn same(&self, other: &Stream) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Enqueue work that runs `body` over the bytes in `accesses`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for accesses that make no sense, [`ErrorKind::Hazard`] if the check is on and
+    /// they are not ordered after earlier work; or an earlier failure of this stream. Nothing was enqueued.
+    pub fn launch(
+        &self,
+        name: impl Into<Arc<str>>,
+        accesses: &[Access],
+        body: impl FnOnce(&mut Kernel<'_>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        self.inner.device.inner.tally.kernels.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.enqueue_work(name.into(), accesses, Box::new(body))
+    }
+
+    /// Enqueue a copy of `from_range` of `from` to the same number of bytes of `to`, starting at `to_start`.
+    /// Counted by direction ([`super::Counters`]).
+    ///
+    /// # Errors
+    /// As [`Stream::launch`].
+    pub fn copy(&self, from: &Buffer, from_range: Range<usize>, to: &Buffer, to_start: usize) -> Result<()> {
+        let bytes = from_range.len();
+        let accesses =
+            [Access::read(from, from_range), Access::write(to, to_start..to_start.saturating_add(bytes))];
+        self.enqueue_work(
+            "copy".into(),
+            &accesses,
+            Box::new(|k| {
+                k.outputs[0].copy_from_slice(k.inputs[0]);
+                Ok(())
+            }),
+        )?;
+        self.inner.device.inner.tally.copied(from.memory(), to.memory(), bytes);
+        Ok(())
+    }
+
+    /// A fresh event, reached when all work enqueued so far is done.
+    ///
+    /// # Errors
+    /// An earlier failure of this stream.
+    pub fn record(&self) -> Result<Event> {
+        self.begin()?;
+        Ok(self.record_anyway())
+    }
+
+    /// As [`Stream::record`], leaving an earlier failure for the next call: for destructors, which have
+    /// nobody to tell.
+    pub(crate) fn record_anyway(&self) -> Event {
+        let clock = self.inner.device.inner.checker.as_ref().map(|c| c.stream_clock(self.inner.id));
+        let event = Event::new(&self.inner.device, &self.inner.name, clock);
+        self.push([Op::Record(event.clone())]);
+        event
+    }
+
+    /// Work enqueued from now on waits until `event` is reached. The calling thread does not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if the event is another device's; an earlier failure of this stream.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.begin()?;
+        if !event.device().same(&self.inner.device) {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("stream {:?} cannot wait for an event of another device", self.inner.name),
+            ));
+        }
+        if let (Some(checker), Some(clock)) = (&self.inner.device.inner.checker, event.clock()) {
+            checker.stream_waits(self.inner.id, clock);
+        }
+        self.push([Op::Wait(event.clone())]);
+        Ok(())
+    }
+
+    /// Wait on the CPU until all work enqueued so far is done; counted under `why`.
+    ///
+    /// # Errors
+    /// The first failure of that work, if it was not told yet.
+    pub fn synchronize(&self, why: &'static str) -> Result<()> {
+        self.record()?.synchronize(why)?;
+        self.begin()
+    }
+
+    fn enqueue_work(&self, name: Arc<str>, accesses: &[Access], body: super::kernel::Body) -> Result<()> {
+        self.begin()?;
+        let device = &self.inner.device;
+        if let Some(foreign) = accesses.iter().find(|a| !a.buffer.device().same(device)) {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!(
+                    "kernel {name:?} on stream {:?} cannot use {:?} of another device",
+                    self.inner.name, foreign.buffer
+                ),
+            ));
+        }
+        let work = Work::new(&name, accesses, body)?;
+        if let Some(checker) = &device.inner.checker {
+            let label = hazard::Label { stream: self.inner.name.clone(), work: work.name.clone() };
+            checker.stream_access(
+                self.inner.id,
+                &label,
+                accesses.iter().map(|a| (a.mode, a.buffer.id(), &a.range)),
+            )?;
+        }
+        if device.scheduler().is_some() {
+            let spoiled = accesses
+                .iter()
+                .filter(|a| a.mode == hazard::Mode::Write)
+                .map(|a| (a.buffer.clone(), a.range.clone()))
+                .collect();
+            self.push([Op::Poison(spoiled), Op::Work(work, self.inner.failed.clone())]);
+        } else {
+            self.push([Op::Work(work, self.inner.failed.clone())]);
+        }
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<()> {
+        self.inner.device.jitter();
+        match self.inner.failed.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn push<const N: usize>(&self, ops: [Op; N]) {
+        match (&self.inner.queue, self.inner.device.scheduler()) {
+            (Queue::Host(queue), _) => queue.push(ops),
+            (Queue::Simulated(id), Some(scheduler)) => scheduler.push(*id, ops),
+            (Queue::Simulated(_), None) => unreachable!("a simulated queue has a scheduler"),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.device.inner.tally.stream_gone();
+        if let Some(error) = self.failed.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            log::warn!("stream {:?} ends with a failure that nobody asked for: {error}", self.name);
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({})", self.inner.name)
+    }
+}

@@ -1,0 +1,204 @@
+//! The reading side of a ring.
+
+use super::core::{Slot, Taken};
+use super::{Counts, Deadline, Fence, Occupancy, Shared, State, wait_until};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::MutexGuard;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The reading side. Clones share the work: each filling goes to one of them.
+pub struct Reader<T, F: Fence, M> {
+    shared: Arc<Shared<T, F, M>>,
+}
+
+/// What [`Reader::try_take`] found.
+pub enum TryTake<T, F: Fence, M> {
+    /// A filled slot.
+    Lease(ReadLease<T, F, M>),
+    /// Nothing now.
+    Empty,
+    /// Nothing any more.
+    End,
+}
+
+impl<T, F: Fence, M> Reader<T, F, M> {
+    pub(super) fn new(shared: Arc<Shared<T, F, M>>) -> Self {
+        Self { shared }
+    }
+
+    /// The next filled slot; `None` is the end. Blocks until there is one or the other.
+    ///
+    /// The bytes are there once the lease's fence is done: make a stream wait for it.
+    ///
+    /// # Errors
+    /// The error that the writer finished with, once, after everything published before it.
+    pub fn take(&self) -> Result<Option<ReadLease<T, F, M>>> {
+        self.take_until(None)
+    }
+
+    /// As [`Reader::take`], at most for `limit`.
+    ///
+    /// # Errors
+    /// Also [`ErrorKind::Timeout`].
+    pub fn take_for(&self, limit: Duration) -> Result<Option<ReadLease<T, F, M>>> {
+        self.take_until(Some(Instant::now() + limit))
+    }
+
+    /// The next filled slot, if there is one now. Never blocks. `Latest`: only one whose fence is done.
+    ///
+    /// # Errors
+    /// As [`Reader::take`].
+    pub fn try_take(&self) -> Result<TryTake<T, F, M>> {
+        let mut state = self.shared.lock();
+        match state.core.take(true)? {
+            Taken::Slot(slot) => Ok(TryTake::Lease(self.lease(state, slot))),
+            Taken::Empty => Ok(TryTake::Empty),
+            Taken::End => Ok(TryTake::End),
+        }
+    }
+
+    fn take_until(&self, deadline: Deadline) -> Result<Option<ReadLease<T, F, M>>> {
+        let mut state = self.shared.lock();
+        loop {
+            match state.core.take(false)? {
+                Taken::Slot(slot) => return Ok(Some(self.lease(state, slot))),
+                Taken::End => return Ok(None),
+                Taken::Empty => {}
+            }
+            let (guard, in_time) = wait_until(&self.shared.items, state, deadline);
+            state = guard;
+            if !in_time {
+                return Err(Error::new(
+                    ErrorKind::Timeout,
+                    format!("nothing came through {:?} in the given time", self.shared.name),
+                ));
+            }
+        }
+    }
+
+    fn lease(&self, mut state: MutexGuard<'_, State<T, F, M>>, slot: Slot<F, M>) -> ReadLease<T, F, M> {
+        let payload = state.payloads[slot.index].clone().unwrap_or_else(|| unreachable!("it was filled"));
+        state.readers += 1;
+        drop(state);
+        if !slot.skipped.is_empty() {
+            self.shared.space.notify_all();
+        }
+        ReadLease {
+            shared: self.shared.clone(),
+            index: slot.index,
+            payload,
+            ready: slot.ready,
+            meta: slot.meta,
+            skipped: slot.skipped,
+            fences: Vec::new(),
+        }
+    }
+
+    /// Stop the writer: its next `acquire` fails. Unread fillings are handed back, oldest first; leases
+    /// stay valid.
+    pub fn cancel(&self) -> Vec<M> {
+        let unread = self.shared.lock().core.cancel();
+        self.shared.space.notify_all();
+        self.shared.items.notify_all();
+        unread
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().core.counts()
+    }
+
+    /// What each slot is doing.
+    pub fn occupancy(&self) -> Occupancy {
+        self.shared.lock().core.occupancy()
+    }
+}
+
+impl<T, F: Fence, M> Shared<T, F, M> {
+    /// One reader, or lease, less.
+    fn reader_gone(&self, mut state: MutexGuard<'_, State<T, F, M>>) {
+        state.readers -= 1;
+        let unread = if state.readers == 0 { state.core.cancel() } else { Vec::new() };
+        let last = state.readers == 0;
+        drop(state);
+        if last {
+            self.space.notify_all();
+        }
+        // Destructors of what travelled with unread fillings run outside the lock.
+        drop(unread);
+    }
+}
+
+impl<T, F: Fence, M> Clone for Reader<T, F, M> {
+    fn clone(&self) -> Self {
+        self.shared.lock().readers += 1;
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T, F: Fence, M> Drop for Reader<T, F, M> {
+    fn drop(&mut self) {
+        self.shared.reader_gone(self.shared.lock());
+    }
+}
+
+/// A filled slot being read. The slot is not written again before the lease ends and the fences given to
+/// [`ReadLease::add_fence`] are done.
+pub struct ReadLease<T, F: Fence, M> {
+    shared: Arc<Shared<T, F, M>>,
+    index: usize,
+    payload: Arc<T>,
+    ready: F,
+    meta: M,
+    skipped: Vec<M>,
+    fences: Vec<F>,
+}
+
+impl<T, F: Fence, M> ReadLease<T, F, M> {
+    /// The payload.
+    pub fn payload(&self) -> &Arc<T> {
+        &self.payload
+    }
+
+    /// Number of the slot.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// When the bytes are there: readers' streams wait for this.
+    pub fn ready(&self) -> &F {
+        &self.ready
+    }
+
+    /// What travelled with the filling.
+    pub fn meta(&self) -> &M {
+        &self.meta
+    }
+
+    /// Older fillings that were dropped unread for this one (`Latest`), oldest first. Given once.
+    pub fn take_skipped(&mut self) -> Vec<M> {
+        std::mem::take(&mut self.skipped)
+    }
+
+    /// A stream read the payload; its reading is over once `fence` is done.
+    pub fn add_fence(&mut self, fence: F) {
+        self.fences.push(fence);
+    }
+
+    /// Say who holds this lease, for the message that a held-back writer gives.
+    pub fn set_holder(&self, name: impl Into<Arc<str>>) {
+        self.shared.lock().core.set_holder(self.index, name.into());
+    }
+}
+
+impl<T, F: Fence, M> Drop for ReadLease<T, F, M> {
+    fn drop(&mut self) {
+        let fences =
+            if self.fences.is_empty() { vec![self.ready.clone()] } else { std::mem::take(&mut self.fences) };
+        let mut state = self.shared.lock();
+        state.core.give_back(self.index, fences);
+        self.shared.reader_gone(state);
+        self.shared.space.notify_one();
+    }
+}

@@ -1,0 +1,217 @@
+//! The filling side of a ring.
+
+use super::core::Acquired;
+use super::{Counts, Deadline, Fence, Occupancy, Shared, State, wait_until};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::MutexGuard;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The filling side. Clones fill the same ring; it is finished when the last one is dropped.
+pub struct Writer<T, F: Fence, M> {
+    shared: Arc<Shared<T, F, M>>,
+}
+
+impl<T, F: Fence, M> Writer<T, F, M> {
+    pub(super) fn new(shared: Arc<Shared<T, F, M>>) -> Self {
+        Self { shared }
+    }
+
+    /// A slot to fill. Blocks while none is free (`Fifo`; `Latest` only if readers hold all of them).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] once nobody reads; an error of the slot's maker when the ring grows.
+    pub fn acquire(&self) -> Result<WriteSlot<T, F, M>> {
+        self.acquire_until(None)
+    }
+
+    /// As [`Writer::acquire`], at most for `limit`.
+    ///
+    /// # Errors
+    /// Also [`ErrorKind::Timeout`], saying who holds the slots.
+    pub fn acquire_for(&self, limit: Duration) -> Result<WriteSlot<T, F, M>> {
+        self.acquire_until(Some(Instant::now() + limit))
+    }
+
+    /// A slot to fill, if one is free now. Never blocks.
+    ///
+    /// # Errors
+    /// As [`Writer::acquire`].
+    pub fn try_acquire(&self) -> Result<Option<WriteSlot<T, F, M>>> {
+        self.attempt(self.shared.lock()).map(Result::ok)
+    }
+
+    fn acquire_until(&self, deadline: Deadline) -> Result<WriteSlot<T, F, M>> {
+        let start = Instant::now();
+        let mut state = self.shared.lock();
+        loop {
+            state = match self.attempt(state)? {
+                Ok(slot) => return Ok(slot),
+                Err(state) => state,
+            };
+            let (guard, in_time) = wait_until(&self.shared.space, state, deadline);
+            state = guard;
+            if !in_time {
+                return Err(Error::new(
+                    ErrorKind::Timeout,
+                    format!(
+                        "no slot of {:?} became free in {:.1?}: {}",
+                        self.shared.name,
+                        start.elapsed(),
+                        state.core.occupancy()
+                    ),
+                ));
+            }
+        }
+    }
+
+    /// Try once; `Ok(Err(guard))`: the ring is full.
+    #[expect(clippy::type_complexity, reason = "a guard handed back is the point")]
+    fn attempt<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<T, F, M>>,
+    ) -> Result<Result<WriteSlot<T, F, M>, MutexGuard<'a, State<T, F, M>>>> {
+        let (index, payload, wait, replaced) = match state.core.acquire() {
+            Acquired::Full => return Ok(Err(state)),
+            Acquired::Closed => {
+                return Err(Error::new(
+                    ErrorKind::Closed,
+                    format!("nobody reads from {:?} any more", self.shared.name),
+                ));
+            }
+            Acquired::Slot { index, wait, replaced } => {
+                let payload = state.payloads[index].clone();
+                (index, payload.unwrap_or_else(|| unreachable!("free slots are made")), wait, replaced)
+            }
+            Acquired::Grow { index } => {
+                state.payloads.push(None);
+                drop(state);
+                // Outside the lock: an allocation may take long, and readers must go on.
+                let made = (self.shared.make.lock().unwrap_or_else(|e| e.into_inner()))(index);
+                state = self.shared.lock();
+                let payload = match made {
+                    Ok(payload) => Arc::new(payload),
+                    Err(error) => {
+                        state.core.cannot_grow(index);
+                        return Err(error);
+                    }
+                };
+                state.payloads[index] = Some(payload.clone());
+                (index, payload, Vec::new(), None)
+            }
+        };
+        state.writers += 1;
+        drop(state);
+        Ok(Ok(WriteSlot { shared: self.shared.clone(), index, payload, wait, replaced, done: false }))
+    }
+
+    /// End the ring: readers drain what is there, then get the error, if any, once.
+    pub fn finish(&self, result: Result<()>) {
+        self.shared.lock().core.finish(result);
+        self.shared.items.notify_all();
+    }
+
+    /// Open a finished ring for another round. What was published before stays readable.
+    pub fn reopen(&self) {
+        self.shared.lock().core.reopen();
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().core.counts()
+    }
+
+    /// What each slot is doing.
+    pub fn occupancy(&self) -> Occupancy {
+        self.shared.lock().core.occupancy()
+    }
+}
+
+impl<T, F: Fence, M> Shared<T, F, M> {
+    /// One writer, or slot being written, less. Wakes whom it concerns.
+    fn writer_gone(&self, mut state: MutexGuard<'_, State<T, F, M>>, published: bool) {
+        state.writers -= 1;
+        let last = state.writers == 0;
+        if last {
+            state.core.finish(Ok(()));
+        }
+        drop(state);
+        if last {
+            self.items.notify_all();
+        } else if published {
+            self.items.notify_one();
+        }
+    }
+}
+
+impl<T, F: Fence, M> Clone for Writer<T, F, M> {
+    fn clone(&self) -> Self {
+        self.shared.lock().writers += 1;
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T, F: Fence, M> Drop for Writer<T, F, M> {
+    fn drop(&mut self) {
+        self.shared.writer_gone(self.shared.lock(), false);
+    }
+}
+
+/// A slot being filled. Dropping it gives it back unfilled.
+pub struct WriteSlot<T, F: Fence, M> {
+    shared: Arc<Shared<T, F, M>>,
+    index: usize,
+    payload: Arc<T>,
+    wait: Vec<F>,
+    replaced: Option<M>,
+    done: bool,
+}
+
+impl<T, F: Fence, M> WriteSlot<T, F, M> {
+    /// The payload.
+    pub fn payload(&self) -> &Arc<T> {
+        &self.payload
+    }
+
+    /// Number of the slot.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// What must be done before the payload may be written: the writer's stream waits for these.
+    pub fn wait_for(&self) -> &[F] {
+        &self.wait
+    }
+
+    /// The filling that was dropped, unread, to make room (`Latest`). Given once.
+    pub fn take_replaced(&mut self) -> Option<M> {
+        self.replaced.take()
+    }
+
+    /// Hand the slot over: filled once `ready` is done.
+    pub fn publish(mut self, ready: F, meta: M) {
+        self.done = true;
+        let mut state = self.shared.lock();
+        let unread = state.core.publish(self.index, ready, meta);
+        self.shared.writer_gone(state, true);
+        // Nobody will read it: its destructor runs outside the lock.
+        drop(unread);
+    }
+
+    /// Give the slot back unpublished; it may be written again after `fences`.
+    pub fn recycle(mut self, fences: Vec<F>) {
+        self.wait = fences;
+    }
+}
+
+impl<T, F: Fence, M> Drop for WriteSlot<T, F, M> {
+    fn drop(&mut self) {
+        if !self.done {
+            let wait = std::mem::take(&mut self.wait);
+            let mut state = self.shared.lock();
+            state.core.give_back(self.index, wait);
+            self.shared.writer_gone(state, false);
+            self.shared.space.notify_one();
+        }
+    }
+}
