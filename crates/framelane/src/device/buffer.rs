@@ -3,9 +3,10 @@
 
 use super::{Device, hazard};
 use crate::error::{Error, ErrorKind, Result};
+use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// Kind of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +28,7 @@ struct Inner {
     bytes: usize,
     memory: Memory,
     device: Device,
-    data: RwLock<Vec<u128>>,
+    data: Arc<RwLock<Vec<u128>>>,
 }
 
 impl Drop for Inner {
@@ -38,6 +39,9 @@ impl Drop for Inner {
         }
     }
 }
+
+pub(super) type ReadGuard = ArcRwLockReadGuard<RawRwLock, Vec<u128>>;
+pub(super) type WriteGuard = ArcRwLockWriteGuard<RawRwLock, Vec<u128>>;
 
 const WORD: usize = size_of::<u128>();
 
@@ -54,8 +58,13 @@ impl Buffer {
             bytemuck::cast_slice_mut(&mut data).fill(super::sim::POISON);
         }
         device.inner.tally.allocated(memory, bytes);
-        let inner =
-            Inner { id: device.fresh_id(), bytes, memory, device: device.clone(), data: RwLock::new(data) };
+        let inner = Inner {
+            id: device.fresh_id(),
+            bytes,
+            memory,
+            device: device.clone(),
+            data: Arc::new(RwLock::new(data)),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -85,7 +94,7 @@ impl Buffer {
     /// # Errors
     /// [`ErrorKind::Argument`] for device memory; [`ErrorKind::Hazard`] if the check is on and enqueued work
     /// that writes these bytes was not waited for.
-    pub fn read_host(&self) -> Result<HostRead<'_>> {
+    pub fn read_host(&self) -> Result<HostRead> {
         self.check_host(hazard::Mode::Read)?;
         Ok(HostRead { guard: self.read_lock(), bytes: self.len() })
     }
@@ -94,7 +103,7 @@ impl Buffer {
     ///
     /// # Errors
     /// As [`Buffer::read_host`], for work that reads or writes these bytes.
-    pub fn write_host(&self) -> Result<HostWrite<'_>> {
+    pub fn write_host(&self) -> Result<HostWrite> {
         self.check_host(hazard::Mode::Write)?;
         Ok(HostWrite { guard: self.write_lock(), bytes: self.len() })
     }
@@ -117,12 +126,12 @@ impl Buffer {
         self.inner.id
     }
 
-    pub(super) fn read_lock(&self) -> RwLockReadGuard<'_, Vec<u128>> {
-        self.inner.data.read().unwrap_or_else(|e| e.into_inner())
+    pub(super) fn read_lock(&self) -> ReadGuard {
+        self.inner.data.read_arc()
     }
 
-    pub(super) fn write_lock(&self) -> RwLockWriteGuard<'_, Vec<u128>> {
-        self.inner.data.write().unwrap_or_else(|e| e.into_inner())
+    pub(super) fn write_lock(&self) -> WriteGuard {
+        self.inner.data.write_arc()
     }
 
     pub(super) fn check_range(&self, range: &Range<usize>) -> Result<()> {
@@ -143,33 +152,33 @@ impl fmt::Debug for Buffer {
 }
 
 /// Pinned memory, readable by the CPU while this lives.
-pub struct HostRead<'a> {
-    guard: RwLockReadGuard<'a, Vec<u128>>,
+pub struct HostRead {
+    guard: ReadGuard,
     bytes: usize,
 }
 
-impl Deref for HostRead<'_> {
+impl Deref for HostRead {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.guard)[..self.bytes]
+        &bytemuck::cast_slice(self.guard.as_slice())[..self.bytes]
     }
 }
 
 /// Pinned memory, writable by the CPU while this lives.
-pub struct HostWrite<'a> {
-    guard: RwLockWriteGuard<'a, Vec<u128>>,
+pub struct HostWrite {
+    guard: WriteGuard,
     bytes: usize,
 }
 
-impl Deref for HostWrite<'_> {
+impl Deref for HostWrite {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.guard)[..self.bytes]
+        &bytemuck::cast_slice(self.guard.as_slice())[..self.bytes]
     }
 }
 
-impl DerefMut for HostWrite<'_> {
+impl DerefMut for HostWrite {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.guard)[..self.bytes]
+        &mut bytemuck::cast_slice_mut(self.guard.as_mut_slice())[..self.bytes]
     }
 }

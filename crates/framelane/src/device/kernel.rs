@@ -1,33 +1,35 @@
 //! Kernels: a piece of work, the bytes it reads and the bytes it writes.
 
-use super::{Buffer, hazard::Mode};
+use super::buffer::{Buffer, ReadGuard, WriteGuard};
+use super::hazard::Mode;
 use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
-use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
-/// Bytes that a kernel will touch.
+/// Bytes that a kernel will touch. Borrows the memory until the kernel is enqueued, so that work can no
+/// longer be enqueued on memory whose lease has ended.
 #[derive(Debug, Clone)]
-pub struct Access {
-    pub(super) buffer: Buffer,
+pub struct Access<'a> {
+    pub(super) buffer: &'a Buffer,
     pub(super) range: Range<usize>,
     pub(super) mode: Mode,
 }
 
-impl Access {
+impl<'a> Access<'a> {
     /// The kernel reads these bytes: [`Kernel::inputs`].
-    pub fn read(buffer: &Buffer, range: Range<usize>) -> Self {
-        Self { buffer: buffer.clone(), range, mode: Mode::Read }
+    pub fn read(buffer: &'a Buffer, range: Range<usize>) -> Self {
+        Self { buffer, range, mode: Mode::Read }
     }
 
     /// The kernel writes all of these bytes without reading them: [`Kernel::outputs`]. On the simulated
     /// device they are poisoned first.
-    pub fn write(buffer: &Buffer, range: Range<usize>) -> Self {
-        Self { buffer: buffer.clone(), range, mode: Mode::Write }
+    pub fn write(buffer: &'a Buffer, range: Range<usize>) -> Self {
+        Self { buffer, range, mode: Mode::Write }
     }
 
     /// The kernel reads and writes these bytes in place: [`Kernel::outputs`].
-    pub fn update(buffer: &Buffer, range: Range<usize>) -> Self {
-        Self { buffer: buffer.clone(), range, mode: Mode::Update }
+    pub fn update(buffer: &'a Buffer, range: Range<usize>) -> Self {
+        Self { buffer, range, mode: Mode::Update }
     }
 }
 
@@ -58,16 +60,16 @@ struct Group {
     parts: Vec<(Range<usize>, usize)>,
 }
 
-enum Guard<'a> {
-    Read(RwLockReadGuard<'a, Vec<u128>>),
-    Write(RwLockWriteGuard<'a, Vec<u128>>),
+enum Guard {
+    Read(ReadGuard),
+    Write(WriteGuard),
 }
 
 impl Work {
     /// # Errors
     /// [`ErrorKind::Argument`] if a range lies outside its buffer, or a buffer is both read and written
     /// (that is an update), or two writes overlap.
-    pub fn new(name: &Arc<str>, accesses: &[Access], body: Body) -> Result<Self> {
+    pub fn new(name: &Arc<str>, accesses: &[Access<'_>], body: Body) -> Result<Self> {
         let refuse = |what: &str| Err(Error::new(ErrorKind::Argument, format!("kernel {name:?}: {what}")));
         let (mut inputs, mut outputs) = (0, 0);
         let mut groups: Vec<Group> = Vec::with_capacity(accesses.len());
@@ -98,7 +100,7 @@ impl Work {
     /// Run it, on the thread that plays the device. A panic becomes an error.
     pub fn run(self) -> Result<()> {
         let Self { name, groups, inputs, outputs, body } = self;
-        let mut guards: Vec<Guard<'_>> = groups
+        let mut guards: Vec<Guard> = groups
             .iter()
             .map(|g| match g.writes {
                 true => Guard::Write(g.buffer.write_lock()),
@@ -110,13 +112,13 @@ impl Work {
         for (guard, group) in guards.iter_mut().zip(&groups) {
             match guard {
                 Guard::Read(data) => {
-                    let bytes: &[u8] = bytemuck::cast_slice(data);
+                    let bytes: &[u8] = bytemuck::cast_slice(data.as_slice());
                     for (range, at) in &group.parts {
                         ins[*at] = &bytes[range.clone()];
                     }
                 }
                 Guard::Write(data) => {
-                    let mut rest: &mut [u8] = bytemuck::cast_slice_mut(data);
+                    let mut rest: &mut [u8] = bytemuck::cast_slice_mut(data.as_mut_slice());
                     let mut start = 0;
                     for (range, at) in &group.parts {
                         let (_, tail) = rest.split_at_mut(range.start - start);

@@ -55,7 +55,7 @@ impl Op {
             Op::Wait(event) => event.block(),
             Op::Poison(regions) => {
                 for (buffer, range) in regions {
-                    bytemuck::cast_slice_mut(&mut buffer.write_lock())[range].fill(sim::POISON);
+                    bytemuck::cast_slice_mut(buffer.write_lock().as_mut_slice())[range].fill(sim::POISON);
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Stream {
     pub fn launch(
         &self,
         name: impl Into<Arc<str>>,
-        accesses: &[Access],
+        accesses: &[Access<'_>],
         body: impl FnOnce(&mut Kernel<'_>) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         self.inner.device.inner.tally.kernels.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -171,7 +171,7 @@ impl Stream {
         self.begin()
     }
 
-    fn enqueue_work(&self, name: Arc<str>, accesses: &[Access], body: super::kernel::Body) -> Result<()> {
+    fn enqueue_work(&self, name: Arc<str>, accesses: &[Access<'_>], body: super::kernel::Body) -> Result<()> {
         self.begin()?;
         let device = &self.inner.device;
         if let Some(foreign) = accesses.iter().find(|a| !a.buffer.device().same(device)) {
