@@ -109,10 +109,9 @@ def main():
         [image("out", 3)],
         {"std": std[:, None, None], "mean": mean[:, None, None]},
         {
-            "framelane.input_range": "mean-std",
-            "framelane.mean": "0.485,0.456,0.406",
-            "framelane.std": "0.229,0.224,0.225",
-            "framelane.task": "image-to-image",
+            "framelane.input_range": "0.485,0.456,0.406/0.229,0.224,0.225",
+            "framelane.output": "image",
+            "framelane.output_range": "0-1",
         },
     )
 

@@ -219,6 +219,8 @@ def to_onnx(net: Upscaler) -> onnx.ModelProto:
         model,
         {
             "framelane.input_range": "0-1",
+            "framelane.output": "image",
+            "framelane.output_range": "0-1",
             "framelane.task": "image-to-image",
             "author": "the framelane authors",
             "license": "MIT OR Apache-2.0",
