@@ -2,14 +2,17 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 pub mod device;
 mod error;
 pub mod feed;
 pub mod frame;
 pub mod lanes;
 pub mod ring;
+mod slots;
 pub mod stats;
 mod sync;
 pub mod tensor;
 
+pub use batch::{ALIGNMENT, Batch, Contents, TensorView, View};
 pub use error::{Error, ErrorKind, Result};

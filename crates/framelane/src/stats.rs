@@ -68,7 +68,7 @@ impl Group {
         result
     }
 
-    fn busy_of(&self, stage: Stage) -> Duration {
+    pub(crate) fn busy_of(&self, stage: Stage) -> Duration {
         Duration::from_nanos(self.busy_ns[stage as usize].load(Relaxed))
     }
 

@@ -1,11 +1,12 @@
 //! Where batches come from: a [`Source`] writes each one straight into the slot it will travel in.
 
+use crate::batch::Contents;
 use crate::error::Result;
 use crate::frame::{FrameMeta, ImageSize};
 use crate::tensor::{HostArray, TensorSpec, Tree};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Unblocks a [`Source`] that waits inside [`Source::next_into`], from another thread.
 pub type Interrupter = Arc<dyn Fn() + Send + Sync>;
@@ -56,10 +57,6 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Tensors begin at multiples of this many bytes in their slot: enough for any vector load, and what CUDA
-/// guarantees for its own allocations.
-pub const ALIGNMENT: usize = 256;
-
 /// Memory that a batch is packed into: a pinned slot, or a plain vector in tests and tools.
 pub trait Arena {
     /// Make sure that `bytes` bytes are there, keeping the first `keep`.
@@ -84,33 +81,7 @@ impl Arena for Vec<u8> {
     }
 }
 
-/// What one slot holds: the tensors, where they lie in it, and how they nest.
-#[derive(Debug, Clone)]
-pub struct Contents {
-    /// Specs and byte ranges, in the order they were written. Always contiguous.
-    pub tensors: Vec<(TensorSpec, Range<usize>)>,
-    /// The nesting; leaves index [`Contents::tensors`].
-    pub tree: Tree<usize>,
-    /// Identity, if the batch is a frame.
-    pub meta: Option<FrameMeta>,
-    /// Time that the source spent converting (not decoding or waiting), for the report.
-    pub convert: Duration,
-}
-
-impl Default for Contents {
-    fn default() -> Self {
-        Self { tensors: Vec::new(), tree: Tree::None, meta: None, convert: Duration::ZERO }
-    }
-}
-
-impl Contents {
-    /// Bytes from the start of the slot to the end of the last tensor.
-    pub fn bytes(&self) -> usize {
-        self.tensors.iter().map(|(_, r)| r.end).max().unwrap_or(0)
-    }
-}
-
-/// Writes one batch into a slot. Tensors are packed one after the other, aligned to [`ALIGNMENT`].
+/// Writes one batch into a slot. Tensors are packed one after the other, aligned to [`crate::ALIGNMENT`].
 pub struct SlotWriter<'a> {
     arena: &'a mut dyn Arena,
     contents: &'a mut Contents,
@@ -185,10 +156,9 @@ impl<'a> SlotWriter<'a> {
 
     fn reserve(&mut self, spec: &TensorSpec) -> Result<(usize, Range<usize>)> {
         let keep = self.contents.bytes();
-        let start = keep.next_multiple_of(ALIGNMENT);
-        let range = start..start + spec.bytes();
+        let index = self.contents.add(spec);
+        let range = self.contents.tensors[index].1.clone();
         self.arena.ensure(range.end, keep)?;
-        self.contents.tensors.push((TensorSpec::new(spec.dtype(), spec.shape()), range.clone()));
-        Ok((self.contents.tensors.len() - 1, range))
+        Ok((index, range))
     }
 }

@@ -1,3 +1,256 @@
-//! Lanes.
+//! Lanes: one copy of a network's weights, several jobs in flight, each lane a stream with scratch of its own.
+//!
+//! [`Lanes::submit`] takes a [`Batch`] and gives a [`Ticket`], without waiting for the batch to be there or
+//! the job to be done: both are waited for on the lane's stream. Jobs go to the lane with the fewest of them
+//! and never move. Tickets come in the order of submission, so whoever keeps them in that order keeps the
+//! order of the frames, however many lanes there are.
+//!
+//! Outputs live in a ring that all lanes share: [`Options::in_flight`] slots bound what is in flight and
+//! unread, and a full ring holds the submitter back.
+
 mod model;
-pub use model::*;
+mod ticket;
+
+pub use model::{Job, JobTimes, Model, Session};
+pub use ticket::Ticket;
+
+use crate::batch::{Batch, Contents, Filled};
+use crate::device::{Access, Device, Event, Kernel, Memory, Stream};
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::FrameMeta;
+use crate::ring::{self, Occupancy, Policy, Reader, Writer};
+use crate::slots::{Budget, Slot};
+use crate::stats::{Group, Recorder, Stage};
+use crate::tensor::TensorSpec;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use ticket::Outcome;
+
+/// How lanes behave. Start from [`Options::new`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Lanes. At least 1.
+    pub lanes: usize,
+    /// Jobs enqueued, running, or done and not yet given up by whoever reads their output.
+    /// At least as many as lanes.
+    pub in_flight: usize,
+    /// Bytes that all output slots together may hold.
+    pub output_budget: usize,
+    /// Where times are reported.
+    pub recorder: Option<Arc<Recorder>>,
+}
+
+impl Options {
+    /// `lanes` lanes, each with one job running and one waiting.
+    pub fn new(lanes: usize) -> Self {
+        Self { lanes, in_flight: lanes * 2, output_budget: usize::MAX, recorder: None }
+    }
+}
+
+/// A network running in lanes. Any thread may submit.
+pub struct Lanes {
+    model: Arc<dyn Model>,
+    lanes: Vec<Lane>,
+    group: Arc<Group>,
+    budget: Budget,
+    writer: Writer<Slot, Event, Filled>,
+    reader: Reader<Slot, Event, Filled>,
+    /// Held while a job is enqueued, never while one runs: it makes numbers, slots and streams agree.
+    submit: Mutex<Submit>,
+}
+
+#[derive(Default)]
+struct Submit {
+    next: u64,
+    /// Contents of the outputs for each combination of inputs seen.
+    outputs: HashMap<Vec<TensorSpec>, Contents>,
+}
+
+struct Lane {
+    stream: Stream,
+    /// Taken by the lane's stream for the time of a job: no lock is held while a network runs.
+    session: Arc<Mutex<Option<Box<dyn Session>>>>,
+    jobs: Arc<AtomicUsize>,
+}
+
+impl Lanes {
+    /// Make the lanes; each makes its session on its own thread. Returns when all have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for options that make no sense; the first error of [`Model::session`].
+    pub fn new(device: &Device, model: Arc<dyn Model>, options: Options) -> Result<Self> {
+        if options.lanes == 0 || options.in_flight < options.lanes {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!(
+                    "{} lanes need at least one lane and as many jobs in flight, not {}",
+                    options.lanes, options.in_flight
+                ),
+            ));
+        }
+        let name: Arc<str> = format!("outputs of {}", model.name()).into();
+        let ring_options = ring::Options::fixed(name.clone(), Policy::Fifo, options.in_flight);
+        let (writer, reader) = ring::ring(ring_options, |_| Ok(Slot::default()))?;
+        let lanes = (0..options.lanes).map(|n| Lane::new(device, &model, n)).collect::<Result<Vec<_>>>()?;
+        for lane in &lanes {
+            lane.stream.synchronize("lanes: making sessions")?;
+        }
+        let own = Recorder::default();
+        let group = options.recorder.as_deref().unwrap_or(&own).group(Stage::Network, options.lanes);
+        Ok(Self {
+            model,
+            lanes,
+            group,
+            budget: Budget::new(name, Memory::Device, options.output_budget),
+            writer,
+            reader,
+            submit: Mutex::default(),
+        })
+    }
+
+    /// Enqueue the network over all tensors of `batch`, in order. Does not wait for the device; blocks while
+    /// [`Options::in_flight`] jobs are. The batch may be dropped right after.
+    ///
+    /// # Errors
+    /// If the network cannot take such inputs ([`Model::outputs`]), or memory or the device refuses. A job
+    /// that fails while it runs tells so by its [`Ticket`], not here.
+    pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
+        let specs: Vec<TensorSpec> = batch.specs().cloned().collect();
+        // Before the lock: this is where a submitter is held back.
+        let slot = self.writer.acquire()?;
+        let mut submit = self.submit.lock().unwrap_or_else(|e| e.into_inner());
+        let contents = match submit.outputs.get(&specs) {
+            Some(contents) => contents.clone(),
+            None => {
+                let contents = Contents::packed(&self.model.outputs(&specs)?);
+                submit.outputs.insert(specs.clone(), contents.clone());
+                contents
+            }
+        };
+        let contents = Contents { meta: batch.meta().cloned(), ..contents };
+        let lane = self.lanes.iter().min_by_key(|l| l.jobs.load(Ordering::Relaxed)).unwrap_or(&self.lanes[0]);
+        let stream = &lane.stream;
+        let buffer = slot.payload().at_least(stream.device(), &self.budget, contents.bytes())?;
+        for read in slot.wait_for() {
+            stream.wait(read)?;
+        }
+        let view = batch.on(stream)?;
+        let mut accesses: Vec<Access<'_>> = view.tensors().map(|t| t.access()).collect();
+        accesses.extend(contents.tensors.iter().map(|(_, range)| Access::write(&buffer, range.clone())));
+        let outcome = Arc::new(Outcome::default());
+        let run = Running {
+            model: self.model.clone(),
+            session: lane.session.clone(),
+            jobs: lane.jobs.clone(),
+            group: self.group.clone(),
+            inputs: specs,
+            outputs: contents.tensors.iter().map(|(spec, _)| spec.clone()).collect(),
+            meta: contents.meta.clone(),
+            number: submit.next,
+            outcome: outcome.clone(),
+        };
+        lane.jobs.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = stream.launch(self.model.name(), &accesses, move |kernel| {
+            run.run(kernel);
+            Ok(())
+        }) {
+            lane.jobs.fetch_sub(1, Ordering::Relaxed);
+            return Err(error);
+        }
+        let ready = stream.record()?;
+        let index = submit.next;
+        submit.next += 1;
+        slot.publish(ready, Filled { contents, buffer, index });
+        // Published under the lock and the only one unread: this takes it back as the reader.
+        let lease = self.reader.take()?;
+        let lease = lease.unwrap_or_else(|| unreachable!("the ring is open while its writer lives"));
+        Ok(Ticket::new(Batch::new(lease), outcome))
+    }
+
+    /// The network.
+    pub fn model(&self) -> &Arc<dyn Model> {
+        &self.model
+    }
+
+    /// How many lanes there are.
+    pub fn count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// What the output slots are doing.
+    pub fn occupancy(&self) -> Occupancy {
+        self.reader.occupancy()
+    }
+}
+
+impl Lane {
+    fn new(device: &Device, model: &Arc<dyn Model>, number: usize) -> Result<Self> {
+        let stream = device.stream(format!("lane {number} of {}", model.name()))?;
+        let session = Arc::new(Mutex::new(None));
+        let (theirs, model) = (session.clone(), model.clone());
+        stream.launch("make a session", &[], move |_| {
+            *theirs.lock().unwrap_or_else(|e| e.into_inner()) = Some(model.session()?);
+            Ok(())
+        })?;
+        Ok(Self { stream, session, jobs: Arc::default() })
+    }
+}
+
+/// A job on its way through a lane.
+struct Running {
+    model: Arc<dyn Model>,
+    session: Arc<Mutex<Option<Box<dyn Session>>>>,
+    jobs: Arc<AtomicUsize>,
+    group: Arc<Group>,
+    inputs: Vec<TensorSpec>,
+    outputs: Vec<TensorSpec>,
+    meta: Option<FrameMeta>,
+    number: u64,
+    outcome: Arc<Outcome>,
+}
+
+impl Running {
+    /// On the lane's thread.
+    fn run(self, kernel: &mut Kernel<'_>) {
+        let start = Instant::now();
+        let mut times = JobTimes::default();
+        let result = self.attempt(kernel, &mut times);
+        let other = times.convert + times.copy;
+        self.group.busy(Stage::Convert, times.convert);
+        self.group.busy(Stage::Copy, times.copy);
+        self.group.busy(Stage::Network, start.elapsed().saturating_sub(other));
+        self.jobs.fetch_sub(1, Ordering::Relaxed);
+        self.outcome.set(result.map_err(|e| match &self.meta {
+            Some(meta) => e.context(format!("{} on {meta}", self.model.name())),
+            None => e.context(format!("{} on job {}", self.model.name(), self.number)),
+        }));
+    }
+
+    fn attempt(&self, kernel: &mut Kernel<'_>, times: &mut JobTimes) -> Result<()> {
+        let slot = || self.session.lock().unwrap_or_else(|e| e.into_inner());
+        let taken = slot().take();
+        let mut session = match taken {
+            Some(session) => session,
+            // The last job panicked: its session may be in any state, and was not put back.
+            None => self.model.session()?,
+        };
+        let inputs: Vec<_> = self.inputs.iter().zip(kernel.inputs.iter().copied()).collect();
+        let mut outputs: Vec<_> =
+            self.outputs.iter().zip(kernel.outputs.iter_mut().map(|o| &mut **o)).collect();
+        let mut job = Job::new(&inputs, &mut outputs, self.meta.as_ref(), times);
+        let result = catch_unwind(AssertUnwindSafe(|| session.run(&mut job)))
+            .map_err(|payload| Error::from_panic("the network", payload.as_ref()))?;
+        *slot() = Some(session);
+        result
+    }
+}
+
+impl fmt::Debug for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lanes({} × {})", self.lanes.len(), self.model.name())
+    }
+}

@@ -1,0 +1,226 @@
+//! Fenced data: several tensors in one device slot, leased, and read through the streams that are named.
+//! Feed and lanes give these, lanes and displays take them, and none of them knows the others.
+
+use crate::device::{Access, Buffer, Event, Stream};
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::FrameMeta;
+use crate::ring::ReadLease;
+use crate::slots::Slot;
+use crate::tensor::{TensorSpec, Tree};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Tensors begin at multiples of this many bytes in their slot: enough for any vector load, and what CUDA
+/// guarantees for its own allocations.
+pub const ALIGNMENT: usize = 256;
+
+/// What one slot holds: the tensors, where they lie in it, and how they nest.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    /// Specs and byte ranges, in the order they were written. Always contiguous.
+    pub tensors: Vec<(TensorSpec, Range<usize>)>,
+    /// The nesting; leaves index [`Contents::tensors`].
+    pub tree: Tree<usize>,
+    /// Identity, if the batch is a frame.
+    pub meta: Option<FrameMeta>,
+    /// Time that the source spent converting (not decoding or waiting), for the report.
+    pub convert: Duration,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { tensors: Vec::new(), tree: Tree::None, meta: None, convert: Duration::ZERO }
+    }
+}
+
+impl Contents {
+    /// Tensors of these specs, packed one after the other, unnamed.
+    pub fn packed(specs: &[TensorSpec]) -> Self {
+        let mut contents = Self::default();
+        for spec in specs {
+            contents.add(spec);
+        }
+        contents
+    }
+
+    /// Add a tensor after the others; its number. The tree does not know it yet.
+    pub(crate) fn add(&mut self, spec: &TensorSpec) -> usize {
+        let start = self.bytes().next_multiple_of(ALIGNMENT);
+        self.tensors.push((TensorSpec::new(spec.dtype(), spec.shape()), start..start + spec.bytes()));
+        self.tensors.len() - 1
+    }
+
+    /// Bytes from the start of the slot to the end of the last tensor.
+    pub fn bytes(&self) -> usize {
+        self.tensors.iter().map(|(_, r)| r.end).max().unwrap_or(0)
+    }
+}
+
+/// What travels with a device slot.
+pub(crate) struct Filled {
+    pub contents: Contents,
+    pub buffer: Buffer,
+    pub index: u64,
+}
+
+/// One batch on the device, held until this is dropped: for as long as a backward pass needs it.
+///
+/// The slot is not written again before every stream that was named with [`Batch::on`] has passed the point
+/// it had reached when the batch was dropped.
+///
+/// Work on the tensors can only be enqueued while the batch is held; this does not compile:
+/// ```compile_fail,E0505
+/// # use framelane::{Batch, device::Stream, Result};
+/// # fn f(batch: Batch, stream: &Stream) -> Result<()> {
+/// let view = batch.on(stream)?;
+/// let image = view.tensor("image")?;
+/// drop(batch);
+/// stream.launch("too late", &[image.access()], |_| Ok(()))
+/// # }
+/// ```
+pub struct Batch {
+    lease: ReadLease<Slot, Event, Filled>,
+    readers: Mutex<Vec<Stream>>,
+}
+
+impl Batch {
+    pub(crate) fn new(lease: ReadLease<Slot, Event, Filled>) -> Self {
+        Self { lease, readers: Mutex::default() }
+    }
+
+    /// Number of the batch in its feed (or of the job in its lanes), from 0.
+    pub fn index(&self) -> u64 {
+        self.lease.meta().index
+    }
+
+    /// Which frame it is, if the source said so.
+    pub fn meta(&self) -> Option<&FrameMeta> {
+        self.lease.meta().contents.meta.as_ref()
+    }
+
+    /// The nesting; leaves number the tensors of [`Batch::specs`].
+    pub fn tree(&self) -> &Tree<usize> {
+        &self.lease.meta().contents.tree
+    }
+
+    /// Shapes and element types of all tensors, in the order they were written. All contiguous.
+    pub fn specs(&self) -> impl ExactSizeIterator<Item = &TensorSpec> {
+        self.lease.meta().contents.tensors.iter().map(|(spec, _)| spec)
+    }
+
+    /// When the tensors are there: the copy is done, or the network.
+    pub fn ready(&self) -> &Event {
+        self.lease.ready()
+    }
+
+    /// Read the batch on `stream`: work enqueued on it from now on waits until the tensors are there. The CPU does not.
+    ///
+    /// The slot stays untouched until this stream is done with what it will have been given by the time the
+    /// batch is dropped. Several streams may be named, each as often as convenient.
+    ///
+    /// # Errors
+    /// An earlier failure of the stream; [`ErrorKind::Argument`] if it belongs to another device.
+    pub fn on(&self, stream: &Stream) -> Result<View<'_>> {
+        stream.wait(self.lease.ready())?;
+        let mut readers = self.readers.lock().unwrap_or_else(|e| e.into_inner());
+        if !readers.iter().any(|r| r.same(stream)) {
+            readers.push(stream.clone());
+        }
+        Ok(View { filled: self.lease.meta() })
+    }
+
+    /// Give the slot back once `stream` has done what is enqueued on it now: for work that was enqueued by
+    /// other means than a [`View`].
+    ///
+    /// # Errors
+    /// As [`Batch::on`].
+    pub fn release_on(self, stream: &Stream) -> Result<()> {
+        self.on(stream).map(|_| ())
+    }
+
+    /// Say who holds the batch, for the message that a held-back feed gives.
+    pub fn set_holder(&self, name: impl Into<Arc<str>>) {
+        self.lease.set_holder(name);
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // One fresh event per stream: an event recorded again would forget the other stream.
+        for stream in self.readers.get_mut().unwrap_or_else(|e| e.into_inner()).drain(..) {
+            self.lease.add_fence(stream.record_anyway());
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("index", &self.index())
+            .field("tree", self.tree())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A batch as one stream may read it.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    filled: &'a Filled,
+}
+
+impl<'a> View<'a> {
+    /// The tensor at a dotted path: names in maps, numbers in lists and tuples (`"image"`, `"obs.left.0"`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`], listing what there is.
+    pub fn tensor(&self, path: &str) -> Result<TensorView<'a>> {
+        match self.filled.contents.tree.get(path) {
+            Some(Tree::Leaf(index)) => Ok(self.at(*index)),
+            _ => Err(Error::new(
+                ErrorKind::Argument,
+                format!("the batch has no tensor {path:?}; it holds {:?}", self.filled.contents.tree),
+            )),
+        }
+    }
+
+    /// All tensors, in the order they were written.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorView<'a>> + use<'a> {
+        let view = *self;
+        (0..self.filled.contents.tensors.len()).map(move |index| view.at(index))
+    }
+
+    fn at(&self, index: usize) -> TensorView<'a> {
+        let (spec, range) = &self.filled.contents.tensors[index];
+        TensorView { spec, buffer: &self.filled.buffer, range: range.clone() }
+    }
+}
+
+/// One tensor on the device, contiguous.
+#[derive(Clone, Debug)]
+pub struct TensorView<'a> {
+    spec: &'a TensorSpec,
+    buffer: &'a Buffer,
+    range: Range<usize>,
+}
+
+impl<'a> TensorView<'a> {
+    /// Shape and element type.
+    pub fn spec(&self) -> &'a TensorSpec {
+        self.spec
+    }
+
+    /// The access of a kernel that reads the tensor.
+    pub fn access(&self) -> Access<'a> {
+        Access::read(self.buffer, self.range.clone())
+    }
+
+    /// Enqueue a copy of the tensor to the start of `to`.
+    ///
+    /// # Errors
+    /// As [`Stream::copy`].
+    pub fn copy_to(&self, stream: &Stream, to: &Buffer) -> Result<()> {
+        stream.copy(self.buffer, self.range.clone(), to, 0)
+    }
+}

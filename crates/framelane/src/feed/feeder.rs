@@ -1,0 +1,321 @@
+//! The feeder: a loader and the thread that runs it.
+
+use super::control::{Activity, Command, Control};
+use super::converting::Converting;
+use super::loader::Loader;
+use super::report::FeedReport;
+use super::source::{Interrupter, SlotWriter, Source};
+use crate::batch::{Batch, Filled};
+use crate::device::{Device, Event};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ring::{Occupancy, Policy, Reader, TryTake};
+use crate::slots::Slot;
+use crate::stats::{Recorder, Stage};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How a feed behaves. Start from [`Options::new`] and change what you need.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// A name for errors and reports.
+    pub name: Arc<str>,
+    /// Device slots: 2 is double buffering. At least 1.
+    pub depth: usize,
+    /// Device slots it may grow to while the consumer holds batches; `None`: as `depth`.
+    pub max_depth: Option<usize>,
+    /// What happens when the consumer is slower than the source.
+    pub policy: Policy,
+    /// Pinned slots; `None`: one being filled (or one per converter), and one being copied.
+    pub pinned_slots: Option<usize>,
+    /// Bytes that all pinned slots together may hold.
+    pub pinned_budget: usize,
+    /// Bytes that all device slots together may hold.
+    pub device_budget: usize,
+    /// Where times and frames are reported besides [`Feeder::report`].
+    pub recorder: Option<Arc<Recorder>>,
+}
+
+impl Options {
+    /// Double buffering, nothing lost, no limit to memory but slots × the largest batch.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            depth: 2,
+            max_depth: None,
+            policy: Policy::Fifo,
+            pinned_slots: None,
+            pinned_budget: usize::MAX,
+            device_budget: usize::MAX,
+            recorder: None,
+        }
+    }
+}
+
+/// What yields the batches of an epoch, on the feed's thread.
+pub(super) trait Producer: Send {
+    fn epoch(&mut self, loader: &Loader, control: &Control) -> Result<()>;
+    fn rewind(&mut self) -> Result<bool>;
+}
+
+/// Feeds a device from a [`Source`], on a thread of its own.
+///
+/// Iterating yields batches until the end of the epoch. Any thread may take batches, and each batch goes to
+/// one taker.
+pub struct Feeder {
+    name: Arc<str>,
+    reader: Reader<Slot, Event, Filled>,
+    loader: Arc<Loader>,
+    control: Arc<Control>,
+    interrupter: Option<Interrupter>,
+    ended: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Feeder {
+    /// Start feeding `device` from `source`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for options that make no sense, [`ErrorKind::Device`] if the stream or the
+    /// thread could not be made.
+    pub fn new(device: &Device, source: impl Source + 'static, options: Options) -> Result<Self> {
+        let interrupter = source.interrupter();
+        Self::start(device, options, 0, interrupter, Box::new(Direct { source }))
+    }
+
+    /// Start feeding `device` from `items`, each made into a batch by `convert` on one of `threads`
+    /// converter threads. The order is that of `items`, however long each conversion takes.
+    ///
+    /// # Errors
+    /// As [`Feeder::new`].
+    pub fn converting<I: Send + 'static>(
+        device: &Device,
+        items: impl Iterator<Item = Result<I>> + Send + 'static,
+        threads: usize,
+        convert: impl Fn(I, &mut SlotWriter<'_>) -> Result<()> + Send + Sync + 'static,
+        options: Options,
+    ) -> Result<Self> {
+        let threads = threads.max(1);
+        Self::start(device, options, threads, None, Box::new(Converting::new(items, threads, convert)))
+    }
+
+    fn start(
+        device: &Device,
+        options: Options,
+        converters: usize,
+        interrupter: Option<Interrupter>,
+        mut producer: Box<dyn Producer>,
+    ) -> Result<Self> {
+        let (loader, reader) = Loader::new(device, &options, converters)?;
+        let (loader, control) = (Arc::new(loader), Arc::new(Control::new()));
+        let (theirs, their_control) = (loader.clone(), control.clone());
+        let name = options.name;
+        let thread = std::thread::Builder::new()
+            .name(format!("feed {name}"))
+            .spawn(move || {
+                run(&mut *producer, &theirs, &their_control);
+                // What the source and the loader own is gone before the feed counts as stopped.
+                drop((producer, theirs));
+                their_control.finished();
+            })
+            .map_err(|e| {
+                Error::new(ErrorKind::Device, format!("no thread for feed {name:?}: {e}")).because(e)
+            })?;
+        Ok(Self {
+            name,
+            reader,
+            loader,
+            control,
+            interrupter,
+            ended: AtomicBool::new(false),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// The next batch; `None` is the end of the epoch. Blocks until there is one or the other.
+    ///
+    /// # Errors
+    /// The source's error, once, after the batches before it; then the end.
+    pub fn next_batch(&self) -> Result<Option<Batch>> {
+        self.taking(|reader| reader.take())
+    }
+
+    /// As [`Feeder::next_batch`], at most for `limit`.
+    ///
+    /// # Errors
+    /// Also [`ErrorKind::Timeout`].
+    pub fn next_batch_for(&self, limit: Duration) -> Result<Option<Batch>> {
+        self.taking(|reader| reader.take_for(limit))
+    }
+
+    /// The next batch, if there is one now. Never blocks. Under [`Policy::Latest`] only one whose copy is
+    /// done.
+    ///
+    /// # Errors
+    /// As [`Feeder::next_batch`]. [`ErrorKind::Closed`] is the end, told each time.
+    pub fn try_next_batch(&self) -> Result<Option<Batch>> {
+        match self.reader.try_take()? {
+            TryTake::Lease(lease) => Ok(Some(self.batch(lease))),
+            TryTake::Empty => Ok(None),
+            TryTake::End => {
+                self.ended.store(true, Ordering::Release);
+                Err(Error::new(ErrorKind::Closed, format!("feed {:?} has ended", self.name)))
+            }
+        }
+    }
+
+    fn taking(
+        &self,
+        take: impl FnOnce(
+            &Reader<Slot, Event, Filled>,
+        ) -> Result<Option<crate::ring::ReadLease<Slot, Event, Filled>>>,
+    ) -> Result<Option<Batch>> {
+        let start = Instant::now();
+        let taken = take(&self.reader);
+        self.loader.meter.consumer_waited(start.elapsed());
+        match taken {
+            Ok(Some(lease)) => Ok(Some(self.batch(lease))),
+            Err(e) if e.kind() == ErrorKind::Timeout => Err(e),
+            end_or_error => {
+                self.ended.store(true, Ordering::Release);
+                end_or_error.map(|_| None)
+            }
+        }
+    }
+
+    fn batch(&self, mut lease: crate::ring::ReadLease<Slot, Event, Filled>) -> Batch {
+        self.loader.count_skipped(lease.take_skipped().len());
+        Batch::new(lease)
+    }
+
+    /// After the end of an epoch (or an error): start the next one from the first batch. Same slots, same
+    /// stream, same thread. `Ok(false)`: this source cannot. Blocks while the source goes back.
+    ///
+    /// # Errors
+    /// The source's error; [`ErrorKind::Argument`] before the end of the epoch was seen;
+    /// [`ErrorKind::Cancelled`] after [`Feeder::cancel`].
+    pub fn rewind(&self) -> Result<bool> {
+        if !self.ended.swap(false, Ordering::AcqRel) {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("feed {:?} is in the middle of an epoch: rewind after its end", self.name),
+            ));
+        }
+        let rewound = self.control.rewind();
+        if !matches!(rewound, Ok(true)) {
+            self.ended.store(true, Ordering::Release);
+        }
+        rewound
+    }
+
+    /// Stop: no more batches; batches already taken stay valid. Waits at most for `limit` until the feed's
+    /// threads have ended.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`], saying which side is stuck. The feed is cancelled all the same, and its thread
+    /// ends as soon as that side returns.
+    pub fn cancel(&self, limit: Duration) -> Result<()> {
+        self.control.stop();
+        self.loader.count_cancelled(self.reader.cancel().len());
+        self.loader.cancel();
+        if let Some(interrupt) = &self.interrupter {
+            interrupt();
+        }
+        self.control.await_finished(&self.name, limit)?;
+        if let Some(thread) = self.thread.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            // It has nothing left to do, and what could panic in it is caught.
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+
+    /// Where the time went so far.
+    pub fn report(&self) -> FeedReport {
+        self.loader.meter.report()
+    }
+
+    /// What the device slots are doing, and who holds which.
+    pub fn occupancy(&self) -> Occupancy {
+        self.reader.occupancy()
+    }
+}
+
+impl Iterator for &Feeder {
+    type Item = Result<Batch>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().transpose()
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        if let Err(stuck) = self.cancel(Duration::from_secs(1)) {
+            log::error!("{stuck}; its thread is left to end by itself");
+        }
+    }
+}
+
+impl fmt::Debug for Feeder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Feeder({:?}, {})", self.name, self.occupancy())
+    }
+}
+
+/// The feed's thread.
+fn run(producer: &mut dyn Producer, loader: &Loader, control: &Control) {
+    loop {
+        let result = producer.epoch(loader, control);
+        // Being cancelled is not an error of the source.
+        loader.finish(if control.stopping() { Ok(()) } else { result });
+        loop {
+            match control.next_command() {
+                Command::Stop => return,
+                Command::Rewind => {
+                    control.doing(Activity::Rewind);
+                    let rewound = catch_unwind(AssertUnwindSafe(|| producer.rewind()))
+                        .unwrap_or_else(|p| Err(Error::from_panic("the source's rewind", p.as_ref())));
+                    let again = matches!(rewound, Ok(true));
+                    if again {
+                        loader.reopen();
+                    }
+                    control.rewound(rewound);
+                    if again {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A source that fills slots itself.
+struct Direct<S> {
+    source: S,
+}
+
+impl<S: Source> Producer for Direct<S> {
+    fn epoch(&mut self, loader: &Loader, control: &Control) -> Result<()> {
+        let place = format!("source {:?}", self.source.name());
+        loop {
+            control.doing(Activity::Slot);
+            let slot = loader.pinned_slot()?;
+            if control.stopping() {
+                return Ok(());
+            }
+            control.doing(Activity::Source);
+            let loaded = loader.fill(slot, Stage::Source, &place, |slot| self.source.next_into(slot))?;
+            control.doing(Activity::Slot);
+            match loaded {
+                Some(loaded) => loader.submit(loaded)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn rewind(&mut self) -> Result<bool> {
+        self.source.rewind()
+    }
+}
