@@ -2,8 +2,8 @@
 //!
 //! A [`Feeder`] owns a thread, a stream and two sets of slots. The thread lets a [`Source`] write the next
 //! batch straight into a page-locked slot, then enqueues one copy of the whole batch into a device slot that
-//! nobody uses, on a stream of its own. The consumer gets a [`Batch`](crate::Batch): a lease on that slot. It reads the
-//! tensors on any stream it names ([`Batch::on`](crate::Batch::on)), which waits for the copy on the device, not on the CPU.
+//! nobody uses, on a stream of its own. The consumer gets a [`Batch`]: a lease on that slot. It reads the
+//! tensors on any stream it names ([`Batch::on`]), which waits for the copy on the device, not on the CPU.
 //! When the batch is dropped, one event per reading stream is left with the slot, and the next copy into
 //! it waits for them all.
 //!

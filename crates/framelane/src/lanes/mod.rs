@@ -9,16 +9,18 @@
 //! unread, and a full ring holds the submitter back.
 
 mod model;
+mod run;
 mod ticket;
 
 pub use model::{Job, JobTimes, Model, Session};
+pub use run::Run;
 pub use ticket::Ticket;
 
 use crate::batch::{Batch, Contents, Filled};
 use crate::device::{Access, Device, Event, Kernel, Memory, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::FrameMeta;
-use crate::ring::{self, Occupancy, Policy, Reader, Writer};
+use crate::ring::{self, Occupancy, Policy, Reader, WriteSlot, Writer};
 use crate::slots::{Budget, Slot};
 use crate::stats::{Group, Recorder, Stage};
 use crate::tensor::TensorSpec;
@@ -119,9 +121,29 @@ impl Lanes {
     /// If the network cannot take such inputs ([`Model::outputs`]), or memory or the device refuses. A job
     /// that fails while it runs tells so by its [`Ticket`], not here.
     pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
-        let specs: Vec<TensorSpec> = batch.specs().cloned().collect();
         // Before the lock: this is where a submitter is held back.
-        let slot = self.writer.acquire()?;
+        self.enqueue(batch, self.writer.acquire()?)
+    }
+
+    /// As [`Lanes::submit`], if a slot for the output is free now. Never blocks.
+    ///
+    /// # Errors
+    /// As [`Lanes::submit`].
+    pub fn try_submit(&self, batch: &Batch) -> Result<Option<Ticket>> {
+        self.writer.try_acquire()?.map(|slot| self.enqueue(batch, slot)).transpose()
+    }
+
+    /// Run the network over `batches` with as many jobs in flight as there may be: an iterator over the
+    /// outputs, in order. A job that failed is an error in its place, and the next ones follow.
+    ///
+    /// Its `next` blocks until the next output is there. It enqueues more only while it is called, and
+    /// outputs that its caller still holds count as in flight.
+    pub fn run<I: Iterator<Item = Result<Batch>>>(&self, batches: I) -> Run<'_, I> {
+        Run::new(self, batches)
+    }
+
+    fn enqueue(&self, batch: &Batch, slot: WriteSlot<Slot, Event, Filled>) -> Result<Ticket> {
+        let specs: Vec<TensorSpec> = batch.specs().cloned().collect();
         let mut submit = self.submit.lock().unwrap_or_else(|e| e.into_inner());
         let contents = match submit.outputs.get(&specs) {
             Some(contents) => contents.clone(),
