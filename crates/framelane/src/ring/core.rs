@@ -19,8 +19,16 @@ pub enum Policy {
 enum SlotState<F, M> {
     Free,
     Writing,
-    Ready { ready: F, meta: M },
-    Leased { holder: Option<Arc<str>>, since: Instant },
+    Ready {
+        ready: F,
+        meta: M,
+    },
+    Leased {
+        holder: Option<Arc<str>>,
+        since: Instant,
+    },
+    /// Its payload could not be made: out of use.
+    Unmade,
 }
 
 struct Entry<F, M> {
@@ -30,7 +38,7 @@ struct Entry<F, M> {
 }
 
 pub(super) struct Core<F, M> {
-    policy: Policy,
+    pub policy: Policy,
     entries: Vec<Entry<F, M>>,
     max_slots: usize,
     /// Free slots, longest free first: its fences are the likeliest to be done.
@@ -38,6 +46,8 @@ pub(super) struct Core<F, M> {
     /// Ready slots, in the order of publication.
     ready: VecDeque<usize>,
     end: Option<Result<()>>,
+    /// A reader was told the end (or the error): nothing may come after it.
+    told: bool,
     cancelled: bool,
     counts: Counts,
 }
@@ -79,6 +89,7 @@ impl<F: Fence, M> Core<F, M> {
             free: (0..slots).collect(),
             ready: VecDeque::new(),
             end: None,
+            told: false,
             cancelled: false,
             counts: Counts::default(),
         }
@@ -94,7 +105,7 @@ impl<F: Fence, M> Core<F, M> {
             return Acquired::Slot { index, wait: std::mem::take(&mut entry.wait), replaced: None };
         }
         if self.policy == Policy::Latest
-            && let Some(index) = self.ready.pop_front()
+            && let Some(index) = self.least_wanted()
         {
             let (ready, meta) = self.unready(index);
             self.counts.dropped += 1;
@@ -112,14 +123,16 @@ impl<F: Fence, M> Core<F, M> {
     /// place: the ring does not try again.
     pub fn cannot_grow(&mut self, index: usize) {
         debug_assert!(matches!(self.entries[index].state, SlotState::Writing));
+        self.entries[index].state = SlotState::Unmade;
         self.max_slots = self.entries.len();
     }
 
-    /// After a cancellation the filling is dropped, and what travelled with it handed back.
+    /// After a cancellation, or once a reader was told the end, the filling is dropped, and what travelled
+    /// with it handed back.
     pub fn publish(&mut self, index: usize, ready: F, meta: M) -> Option<M> {
         debug_assert!(matches!(self.entries[index].state, SlotState::Writing));
         self.counts.published += 1;
-        if self.cancelled {
+        if self.cancelled || self.told {
             self.counts.dropped += 1;
             self.give_back(index, vec![ready]);
             return Some(meta);
@@ -154,7 +167,10 @@ impl<F: Fence, M> Core<F, M> {
                 None if self.cancelled => Ok(Taken::End),
                 None => Ok(Taken::Empty),
                 // The error is told once.
-                Some(end) => std::mem::replace(end, Ok(())).map(|()| Taken::End),
+                Some(end) => {
+                    self.told = true;
+                    std::mem::replace(end, Ok(())).map(|()| Taken::End)
+                }
             };
         };
         let mut skipped = Vec::new();
@@ -174,6 +190,7 @@ impl<F: Fence, M> Core<F, M> {
 
     pub fn reopen(&mut self) {
         self.end = None;
+        self.told = false;
     }
 
     pub fn cancel(&mut self) -> Vec<M> {
@@ -202,9 +219,20 @@ impl<F: Fence, M> Core<F, M> {
                     let name = holder.clone().unwrap_or_else(|| "a reader".into());
                     o.leased.push((index, name, since.elapsed()));
                 }
+                SlotState::Unmade => {}
             }
         }
         o
+    }
+
+    /// Take from the unread fillings the one that a `Latest` reader would miss least.
+    ///
+    /// The oldest, if a newer one is complete: no reader would take it any more. Otherwise the newest: a
+    /// writer far ahead of its stream would else overwrite each filling before it could complete, and
+    /// readers would never find one.
+    fn least_wanted(&mut self) -> Option<usize> {
+        let stale = self.ready.iter().skip(1).any(|&index| self.is_complete(index));
+        if stale { self.ready.pop_front() } else { self.ready.pop_back() }
     }
 
     fn is_complete(&self, index: usize) -> bool {

@@ -20,10 +20,14 @@
 //!    read keeps the fence of its last write instead.
 //! 4. `Fifo`: slots are read in the order of publication; a full ring holds the writer back.
 //!    `Latest`: a reader gets the newest filling whose fence is done, or if none is, the oldest pending one;
-//!    a full ring gives the writer the oldest unread slot. What is skipped so is handed back, to be counted.
+//!    a full ring gives the writer the oldest unread slot if a newer one is complete, else the newest (so
+//!    that a writer far ahead of its stream leaves something to complete). What is skipped so is handed
+//!    back, to be counted.
 //! 5. The ring grows from `slots` to `max_slots`, then holds the writer back, and can say who holds what.
-//! 6. `finish(result)` lets the reader drain what is there, then tells the error once, then the end for ever.
-//!    `cancel` (or dropping every reader) ends the writer: its next `acquire` fails with `Closed`.
+//! 6. `finish(result)` lets the reader drain what is there, then tells the error once, then the end for ever:
+//!    what is published after it was told is dropped, and counted. `cancel` (or dropping every reader) ends
+//!    the writer: its next `acquire` fails with `Closed`; leases stay valid.
+//! 7. Who sleeps is counted under the lock, so that nobody is woken by a system call in vain.
 //!
 //! The state machine is `core`, pure and without locks; here one mutex and two condition variables are put
 //! around it. Both are checked: short interleavings exhaustively with loom, random long ones on the
@@ -112,8 +116,12 @@ struct State<T, F, M> {
     payloads: Vec<Option<Arc<T>>>,
     /// Writers and slots being written. At 0 the ring is finished.
     writers: usize,
-    /// Readers and leases. At 0 the ring is cancelled.
+    /// At 0 the ring is cancelled: a lease that lives on cannot take another.
     readers: usize,
+    /// Asleep on `space`.
+    waiting_writers: usize,
+    /// Asleep on `items`.
+    waiting_readers: usize,
 }
 
 /// The two sides of one ring.
@@ -142,7 +150,14 @@ pub fn ring<T, F: Fence, M>(
     let core = Core::new(options.policy, options.slots, options.max_slots);
     let shared = Arc::new(Shared {
         name: options.name,
-        state: Mutex::new(State { core, payloads, writers: 1, readers: 1 }),
+        state: Mutex::new(State {
+            core,
+            payloads,
+            writers: 1,
+            readers: 1,
+            waiting_writers: 0,
+            waiting_readers: 0,
+        }),
         space: Condvar::new(),
         items: Condvar::new(),
         make: Mutex::new(Box::new(make)),
@@ -154,6 +169,27 @@ impl<T, F: Fence, M> Shared<T, F, M> {
     fn lock(&self) -> MutexGuard<'_, State<T, F, M>> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
+
+    /// Unlock, then wake those of the named who sleep.
+    fn unlock_and_wake(&self, state: MutexGuard<'_, State<T, F, M>>, readers: Wake, writers: Wake) {
+        let asleep = [state.waiting_readers, state.waiting_writers];
+        drop(state);
+        for ((wake, asleep), condvar) in
+            [readers, writers].into_iter().zip(asleep).zip([&self.items, &self.space])
+        {
+            match wake {
+                Wake::One if asleep > 0 => condvar.notify_one(),
+                Wake::All if asleep > 0 => condvar.notify_all(),
+                _ => {}
+            }
+        }
+    }
+}
+
+enum Wake {
+    Nobody,
+    One,
+    All,
 }
 
 /// `None`: wait for ever. Otherwise until this instant.

@@ -1,7 +1,7 @@
 //! The reading side of a ring.
 
 use super::core::{Slot, Taken};
-use super::{Counts, Deadline, Fence, Occupancy, Shared, State, wait_until};
+use super::{Counts, Deadline, Fence, Occupancy, Shared, State, Wake, wait_until};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::MutexGuard;
 use std::sync::Arc;
@@ -66,8 +66,10 @@ impl<T, F: Fence, M> Reader<T, F, M> {
                 Taken::End => return Ok(None),
                 Taken::Empty => {}
             }
+            state.waiting_readers += 1;
             let (guard, in_time) = wait_until(&self.shared.items, state, deadline);
             state = guard;
+            state.waiting_readers -= 1;
             if !in_time {
                 return Err(Error::new(
                     ErrorKind::Timeout,
@@ -77,13 +79,10 @@ impl<T, F: Fence, M> Reader<T, F, M> {
         }
     }
 
-    fn lease(&self, mut state: MutexGuard<'_, State<T, F, M>>, slot: Slot<F, M>) -> ReadLease<T, F, M> {
+    fn lease(&self, state: MutexGuard<'_, State<T, F, M>>, slot: Slot<F, M>) -> ReadLease<T, F, M> {
         let payload = state.payloads[slot.index].clone().unwrap_or_else(|| unreachable!("it was filled"));
-        state.readers += 1;
-        drop(state);
-        if !slot.skipped.is_empty() {
-            self.shared.space.notify_all();
-        }
+        let writers = if slot.skipped.is_empty() { Wake::Nobody } else { Wake::All };
+        self.shared.unlock_and_wake(state, Wake::Nobody, writers);
         ReadLease {
             shared: self.shared.clone(),
             index: slot.index,
@@ -98,9 +97,9 @@ impl<T, F: Fence, M> Reader<T, F, M> {
     /// Stop the writer: its next `acquire` fails. Unread fillings are handed back, oldest first; leases
     /// stay valid.
     pub fn cancel(&self) -> Vec<M> {
-        let unread = self.shared.lock().core.cancel();
-        self.shared.space.notify_all();
-        self.shared.items.notify_all();
+        let mut state = self.shared.lock();
+        let unread = state.core.cancel();
+        self.shared.unlock_and_wake(state, Wake::All, Wake::All);
         unread
     }
 
@@ -115,21 +114,6 @@ impl<T, F: Fence, M> Reader<T, F, M> {
     }
 }
 
-impl<T, F: Fence, M> Shared<T, F, M> {
-    /// One reader, or lease, less.
-    fn reader_gone(&self, mut state: MutexGuard<'_, State<T, F, M>>) {
-        state.readers -= 1;
-        let unread = if state.readers == 0 { state.core.cancel() } else { Vec::new() };
-        let last = state.readers == 0;
-        drop(state);
-        if last {
-            self.space.notify_all();
-        }
-        // Destructors of what travelled with unread fillings run outside the lock.
-        drop(unread);
-    }
-}
-
 impl<T, F: Fence, M> Clone for Reader<T, F, M> {
     fn clone(&self) -> Self {
         self.shared.lock().readers += 1;
@@ -139,7 +123,14 @@ impl<T, F: Fence, M> Clone for Reader<T, F, M> {
 
 impl<T, F: Fence, M> Drop for Reader<T, F, M> {
     fn drop(&mut self) {
-        self.shared.reader_gone(self.shared.lock());
+        let mut state = self.shared.lock();
+        state.readers -= 1;
+        if state.readers == 0 {
+            let unread = state.core.cancel();
+            self.shared.unlock_and_wake(state, Wake::Nobody, Wake::All);
+            // Destructors of what travelled with unread fillings run outside the lock.
+            drop(unread);
+        }
     }
 }
 
@@ -198,7 +189,6 @@ impl<T, F: Fence, M> Drop for ReadLease<T, F, M> {
             if self.fences.is_empty() { vec![self.ready.clone()] } else { std::mem::take(&mut self.fences) };
         let mut state = self.shared.lock();
         state.core.give_back(self.index, fences);
-        self.shared.reader_gone(state);
-        self.shared.space.notify_one();
+        self.shared.unlock_and_wake(state, Wake::Nobody, Wake::One);
     }
 }

@@ -1,9 +1,10 @@
 //! The filling side of a ring.
 
 use super::core::Acquired;
-use super::{Counts, Deadline, Fence, Occupancy, Shared, State, wait_until};
+use super::{Counts, Deadline, Fence, Occupancy, Policy, Shared, State, Wake, wait_until};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::MutexGuard;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ impl<T, F: Fence, M> Writer<T, F, M> {
     /// A slot to fill. Blocks while none is free (`Fifo`; `Latest` only if readers hold all of them).
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] once nobody reads; an error of the slot's maker when the ring grows.
+    /// [`ErrorKind::Closed`] once nobody reads; an error or panic of the slot's maker when the ring grows
+    /// (it then stays as it is, and the next call waits).
     pub fn acquire(&self) -> Result<WriteSlot<T, F, M>> {
         self.acquire_until(None)
     }
@@ -49,8 +51,10 @@ impl<T, F: Fence, M> Writer<T, F, M> {
                 Ok(slot) => return Ok(slot),
                 Err(state) => state,
             };
+            state.waiting_writers += 1;
             let (guard, in_time) = wait_until(&self.shared.space, state, deadline);
             state = guard;
+            state.waiting_writers -= 1;
             if !in_time {
                 return Err(Error::new(
                     ErrorKind::Timeout,
@@ -87,7 +91,11 @@ impl<T, F: Fence, M> Writer<T, F, M> {
                 state.payloads.push(None);
                 drop(state);
                 // Outside the lock: an allocation may take long, and readers must go on.
-                let made = (self.shared.make.lock().unwrap_or_else(|e| e.into_inner()))(index);
+                let make = || (self.shared.make.lock().unwrap_or_else(|e| e.into_inner()))(index);
+                let made = catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
+                    let maker = format!("the maker of slot {index} of {:?}", self.shared.name);
+                    Err(Error::from_panic(&maker, panic.as_ref()))
+                });
                 state = self.shared.lock();
                 let payload = match made {
                     Ok(payload) => Arc::new(payload),
@@ -107,8 +115,9 @@ impl<T, F: Fence, M> Writer<T, F, M> {
 
     /// End the ring: readers drain what is there, then get the error, if any, once.
     pub fn finish(&self, result: Result<()>) {
-        self.shared.lock().core.finish(result);
-        self.shared.items.notify_all();
+        let mut state = self.shared.lock();
+        state.core.finish(result);
+        self.shared.unlock_and_wake(state, Wake::All, Wake::Nobody);
     }
 
     /// Open a finished ring for another round. What was published before stays readable.
@@ -128,18 +137,15 @@ impl<T, F: Fence, M> Writer<T, F, M> {
 }
 
 impl<T, F: Fence, M> Shared<T, F, M> {
-    /// One writer, or slot being written, less. Wakes whom it concerns.
-    fn writer_gone(&self, mut state: MutexGuard<'_, State<T, F, M>>, published: bool) {
+    /// One writer, or slot being written, less. Wakes those readers and writers, or if it was the last, all
+    /// readers.
+    fn writer_gone(&self, mut state: MutexGuard<'_, State<T, F, M>>, readers: Wake, writers: Wake) {
         state.writers -= 1;
-        let last = state.writers == 0;
-        if last {
+        if state.writers == 0 {
             state.core.finish(Ok(()));
-        }
-        drop(state);
-        if last {
-            self.items.notify_all();
-        } else if published {
-            self.items.notify_one();
+            self.unlock_and_wake(state, Wake::All, writers);
+        } else {
+            self.unlock_and_wake(state, readers, writers);
         }
     }
 }
@@ -153,11 +159,12 @@ impl<T, F: Fence, M> Clone for Writer<T, F, M> {
 
 impl<T, F: Fence, M> Drop for Writer<T, F, M> {
     fn drop(&mut self) {
-        self.shared.writer_gone(self.shared.lock(), false);
+        self.shared.writer_gone(self.shared.lock(), Wake::Nobody, Wake::Nobody);
     }
 }
 
-/// A slot being filled. Dropping it gives it back unfilled.
+/// A slot being filled. Dropping it gives it back unfilled: right while no stream has begun to write it,
+/// afterwards [`WriteSlot::recycle`] it.
 pub struct WriteSlot<T, F: Fence, M> {
     shared: Arc<Shared<T, F, M>>,
     index: usize,
@@ -193,14 +200,19 @@ impl<T, F: Fence, M> WriteSlot<T, F, M> {
         self.done = true;
         let mut state = self.shared.lock();
         let unread = state.core.publish(self.index, ready, meta);
-        self.shared.writer_gone(state, true);
+        // An unread filling of `Latest` may be written again, and so may one that was dropped.
+        let writable = unread.is_some() || state.core.policy == Policy::Latest;
+        let writers = if writable { Wake::One } else { Wake::Nobody };
+        self.shared.writer_gone(state, Wake::One, writers);
         // Nobody will read it: its destructor runs outside the lock.
         drop(unread);
     }
 
-    /// Give the slot back unpublished; it may be written again after `fences`.
+    /// Give the slot back unpublished; it may be written again after `fences`, one of each stream that
+    /// began to write it, and after what this writer had to wait for.
     pub fn recycle(mut self, fences: Vec<F>) {
-        self.wait = fences;
+        self.wait.retain(|f| !f.is_done());
+        self.wait.extend(fences);
     }
 }
 
@@ -210,8 +222,7 @@ impl<T, F: Fence, M> Drop for WriteSlot<T, F, M> {
             let wait = std::mem::take(&mut self.wait);
             let mut state = self.shared.lock();
             state.core.give_back(self.index, wait);
-            self.shared.writer_gone(state, false);
-            self.shared.space.notify_one();
+            self.shared.writer_gone(state, Wake::Nobody, Wake::One);
         }
     }
 }
