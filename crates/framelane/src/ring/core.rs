@@ -204,6 +204,10 @@ impl<F: Fence, M> Core<F, M> {
         }
     }
 
+    pub fn was_told_end(&self) -> bool {
+        self.told
+    }
+
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -103,6 +103,11 @@ impl<T, F: Fence, M> Reader<T, F, M> {
         unread
     }
 
+    /// Whether a reader was told the end, or the error, since the ring was last opened.
+    pub fn was_told_end(&self) -> bool {
+        self.shared.lock().core.was_told_end()
+    }
+
     /// What was counted.
     pub fn counts(&self) -> Counts {
         self.shared.lock().core.counts()

@@ -195,8 +195,9 @@ impl<T, F: Fence, M> WriteSlot<T, F, M> {
         self.replaced.take()
     }
 
-    /// Hand the slot over: filled once `ready` is done.
-    pub fn publish(mut self, ready: F, meta: M) {
+    /// Hand the slot over: filled once `ready` is done. What travelled with it comes back if nobody will
+    /// read it any more: after a cancellation, or after a reader was told the end.
+    pub fn publish(mut self, ready: F, meta: M) -> Option<M> {
         self.done = true;
         let mut state = self.shared.lock();
         let unread = state.core.publish(self.index, ready, meta);
@@ -204,8 +205,7 @@ impl<T, F: Fence, M> WriteSlot<T, F, M> {
         let writable = unread.is_some() || state.core.policy == Policy::Latest;
         let writers = if writable { Wake::One } else { Wake::Nobody };
         self.shared.writer_gone(state, Wake::One, writers);
-        // Nobody will read it: its destructor runs outside the lock.
-        drop(unread);
+        unread
     }
 
     /// Give the slot back unpublished; it may be written again after `fences`, one of each stream that
