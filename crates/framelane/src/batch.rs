@@ -37,19 +37,36 @@ impl Default for Contents {
 
 impl Contents {
     /// Tensors of these specs, packed one after the other, unnamed.
-    pub fn packed(specs: &[TensorSpec]) -> Self {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if they have more bytes than can be counted.
+    pub fn packed(specs: &[TensorSpec]) -> Result<Self> {
         let mut contents = Self::default();
         for spec in specs {
-            contents.add(spec);
+            contents.add(spec)?;
         }
-        contents
+        Ok(contents)
     }
 
     /// Add a tensor after the others; its number. The tree does not know it yet.
-    pub(crate) fn add(&mut self, spec: &TensorSpec) -> usize {
-        let start = self.bytes().next_multiple_of(ALIGNMENT);
-        self.tensors.push((TensorSpec::new(spec.dtype(), spec.shape()), start..start + spec.bytes()));
-        self.tensors.len() - 1
+    pub(crate) fn add(&mut self, spec: &TensorSpec) -> Result<usize> {
+        // A damaged header may ask for any shape: `TensorSpec::bytes` would overflow.
+        let elements = match spec.shape().contains(&0) {
+            true => Some(0),
+            false => spec.shape().iter().try_fold(1_usize, |n, &extent| n.checked_mul(extent)),
+        };
+        let range = elements
+            .and_then(|n| n.checked_mul(spec.dtype().size()))
+            .and_then(|bytes| {
+                let start = self.bytes().checked_next_multiple_of(ALIGNMENT)?;
+                Some(start..start.checked_add(bytes)?)
+            })
+            .filter(|range| isize::try_from(range.end).is_ok())
+            .ok_or_else(|| {
+                Error::new(ErrorKind::Argument, format!("a tensor {spec} has more bytes than there can be"))
+            })?;
+        self.tensors.push((TensorSpec::new(spec.dtype(), spec.shape()), range));
+        Ok(self.tensors.len() - 1)
     }
 
     /// Bytes from the start of the slot to the end of the last tensor.

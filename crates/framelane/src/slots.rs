@@ -12,6 +12,8 @@ pub(crate) struct Budget {
     owner: Arc<str>,
     memory: Memory,
     limit: usize,
+    /// What one slot may take ahead of need, so that the others get as much.
+    share: usize,
     state: Mutex<Used>,
 }
 
@@ -23,8 +25,9 @@ struct Used {
 }
 
 impl Budget {
-    pub fn new(owner: Arc<str>, memory: Memory, limit: usize) -> Self {
-        Self { owner, memory, limit, state: Mutex::default() }
+    /// A limit for at most `slots` slots together.
+    pub fn new(owner: Arc<str>, memory: Memory, limit: usize, slots: usize) -> Self {
+        Self { owner, memory, limit, share: limit / slots.max(1), state: Mutex::default() }
     }
 
     /// A buffer of at least `bytes`, taking the place of one of `old` bytes.
@@ -33,9 +36,10 @@ impl Budget {
     /// [`ErrorKind::Budget`], with the sum, before anything is allocated.
     fn replace(&self, device: &Device, old: usize, bytes: usize) -> Result<Buffer> {
         let mut used = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        let bytes = bytes.next_multiple_of(ALIGNMENT);
-        let sum = used.bytes - old + bytes;
-        if sum > self.limit {
+        let bytes = bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+        let others = used.bytes - old;
+        let sum = others.saturating_add(bytes);
+        if bytes > self.limit.saturating_sub(others) {
             let memory = match self.memory {
                 Memory::Pinned => "pinned",
                 Memory::Device => "device",
@@ -43,11 +47,8 @@ impl Budget {
             return Err(Error::new(
                 ErrorKind::Budget,
                 format!(
-                    "the {} memory of {:?} would grow to {sum} bytes (a slot of {bytes} and {} in the others), but its budget is {}: raise the budget or lower the depth",
-                    memory,
-                    self.owner,
-                    used.bytes - old,
-                    self.limit
+                    "the {memory} memory of {:?} would grow to {sum} bytes (a slot of {bytes} and {others} in the others), but its budget is {}: raise the budget or lower the depth",
+                    self.owner, self.limit
                 ),
             ));
         }
@@ -59,11 +60,6 @@ impl Budget {
 
     fn largest(&self) -> usize {
         self.state.lock().unwrap_or_else(|e| e.into_inner()).largest
-    }
-
-    fn room(&self, old: usize) -> usize {
-        let used = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        (self.limit + old).saturating_sub(used.bytes)
     }
 }
 
@@ -83,7 +79,8 @@ impl Slot {
         match &*slot {
             Some(buffer) if old >= bytes => Ok(buffer.clone()),
             _ => {
-                let wanted = bytes.max(budget.largest());
+                // As large as the largest so far, ahead of need: within the slot's share, and if it fits.
+                let wanted = bytes.max(budget.largest().min(budget.share));
                 let buffer =
                     budget.replace(device, old, wanted).or_else(|_| budget.replace(device, old, bytes))?;
                 *slot = Some(buffer.clone());
@@ -113,8 +110,9 @@ impl Arena for PinnedArena<'_> {
         if self.mapped.is_some() && have >= bytes {
             return Ok(());
         }
-        // Doubling, as far as the budget allows: a batch of many tensors asks for a little more each time.
-        let wanted = if have == 0 { bytes } else { bytes.max((have * 2).min(self.budget.room(have))) };
+        // Doubling, as far as the slot's share of the budget allows: a batch of many tensors asks for a little
+        // more each time. Never beyond it: what is taken ahead of need would be missing in another slot.
+        let wanted = bytes.max(have.saturating_mul(2).min(self.budget.share));
         let old = self.mapped.take();
         let buffer = self.slot.at_least(self.device, self.budget, wanted)?;
         let mut fresh = buffer.write_host()?;

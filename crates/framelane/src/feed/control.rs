@@ -93,15 +93,17 @@ impl Control {
     /// The consumer: rewind, and wait for the answer.
     pub fn rewind(&self) -> Result<bool> {
         let mut state = self.lock();
-        state.rewind = true;
-        state.rewound = None;
-        self.wake.notify_all();
+        if !state.stop {
+            state.rewind = true;
+            state.rewound = None;
+            self.wake.notify_all();
+        }
         loop {
-            if let Some(result) = state.rewound.take() {
-                return result;
-            }
             if state.finished || state.stop {
                 return Err(Error::new(ErrorKind::Cancelled, "the feed was cancelled: it cannot be rewound"));
+            }
+            if let Some(result) = state.rewound.take() {
+                return result;
             }
             state = self.wake.wait(state).unwrap_or_else(|e| e.into_inner());
         }
@@ -115,10 +117,10 @@ impl Control {
 
     /// Wait until the thread has finished, at most for `limit`; otherwise say what it is stuck in.
     pub fn await_finished(&self, name: &str, limit: Duration) -> Result<()> {
-        let deadline = Instant::now() + limit;
+        let start = Instant::now();
         let mut state = self.lock();
         while !state.finished {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = limit.saturating_sub(start.elapsed());
             if left.is_zero() {
                 let stuck = match state.activity {
                     Activity::Source => "its source has not returned from `next_into`",

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::stats::Stage;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
@@ -40,6 +41,10 @@ where
                     loop {
                         let next = receive.lock().unwrap_or_else(|e| e.into_inner()).recv();
                         let Ok((number, item, slot)) = next else { return };
+                        // Nobody will see it: the one before it failed, or the feed is to stop.
+                        if control.stopping() || order.failed() {
+                            continue;
+                        }
                         let filled = loader.fill(slot, Stage::Convert, "the converter", |slot| {
                             convert(item, slot).map(|()| true)
                         });
@@ -55,6 +60,7 @@ where
                 control.doing(Activity::Slot);
                 // A slot first: this is what holds the puller back, and so bounds what is in flight.
                 let Ok(slot) = loader.pinned_slot() else { break };
+                control.doing(Activity::Converters);
                 if control.stopping() || order.failed() {
                     break;
                 }
@@ -63,6 +69,8 @@ where
                 let item = catch_unwind(AssertUnwindSafe(|| items.next()))
                     .unwrap_or_else(|p| Some(Err(Error::from_panic("the source's iterator", p.as_ref()))));
                 loader.meter.busy(Stage::Source, start.elapsed());
+                // From here on the converters may hold it up, not the source.
+                control.doing(Activity::Converters);
                 match item {
                     None => break,
                     Some(Err(error)) => {
@@ -77,7 +85,6 @@ where
                     },
                 }
             }
-            control.doing(Activity::Converters);
             drop(send);
         });
         order.result()
@@ -92,6 +99,8 @@ where
 #[derive(Default)]
 struct Order {
     state: Mutex<OrderState>,
+    /// Beside the lock, which is held while a submission waits for the consumer.
+    failed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -112,12 +121,13 @@ impl Order {
             state.next += 1;
             state.error = result.and_then(|loaded| loader.submit(loaded)).err();
         }
+        self.failed.store(true, Ordering::Relaxed);
         // Slots of batches that will not be shown go back at once: the puller may be waiting for one.
         state.early.clear();
     }
 
     fn failed(&self) -> bool {
-        self.state.lock().unwrap_or_else(|e| e.into_inner()).error.is_some()
+        self.failed.load(Ordering::Relaxed)
     }
 
     fn result(&self) -> Result<()> {

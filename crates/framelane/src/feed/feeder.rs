@@ -13,7 +13,6 @@ use crate::slots::Slot;
 use crate::stats::{Recorder, Stage};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -71,7 +70,10 @@ pub struct Feeder {
     loader: Arc<Loader>,
     control: Arc<Control>,
     interrupter: Option<Interrupter>,
-    ended: AtomicBool,
+    /// Held by the one who rewinds.
+    rewinding: Mutex<()>,
+    /// Since when [`Feeder::try_next_batch`] has found nothing: its caller waits, if by asking again.
+    nothing_since: Mutex<Option<Instant>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -79,8 +81,8 @@ impl Feeder {
     /// Start feeding `device` from `source`.
     ///
     /// # Errors
-    /// [`ErrorKind::Argument`] for options that make no sense, [`ErrorKind::Device`] if the stream or the
-    /// thread could not be made.
+    /// [`ErrorKind::Argument`] for options that make no sense (no slots, no converters),
+    /// [`ErrorKind::Device`] if the stream or the thread could not be made.
     pub fn new(device: &Device, source: impl Source + 'static, options: Options) -> Result<Self> {
         let interrupter = source.interrupter();
         Self::start(device, options, 0, interrupter, Box::new(Direct { source }))
@@ -98,7 +100,12 @@ impl Feeder {
         convert: impl Fn(I, &mut SlotWriter<'_>) -> Result<()> + Send + Sync + 'static,
         options: Options,
     ) -> Result<Self> {
-        let threads = threads.max(1);
+        if threads == 0 {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("feed {:?} needs at least one converter thread, not 0", options.name),
+            ));
+        }
         Self::start(device, options, threads, None, Box::new(Converting::new(items, threads, convert)))
     }
 
@@ -118,7 +125,9 @@ impl Feeder {
             .spawn(move || {
                 run(&mut *producer, &theirs, &their_control);
                 // What the source and the loader own is gone before the feed counts as stopped.
-                drop((producer, theirs));
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop((producer, theirs)))) {
+                    log::error!("{}", Error::from_panic("dropping a feed's source", panic.as_ref()));
+                }
                 their_control.finished();
             })
             .map_err(|e| {
@@ -130,7 +139,8 @@ impl Feeder {
             loader,
             control,
             interrupter,
-            ended: AtomicBool::new(false),
+            rewinding: Mutex::default(),
+            nothing_since: Mutex::default(),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -157,13 +167,18 @@ impl Feeder {
     /// # Errors
     /// As [`Feeder::next_batch`]. [`ErrorKind::Closed`] is the end, told each time.
     pub fn try_next_batch(&self) -> Result<Option<Batch>> {
-        match self.reader.try_take()? {
+        let taken = self.reader.try_take();
+        let mut nothing_since = self.nothing_since.lock().unwrap_or_else(|e| e.into_inner());
+        if let Ok(TryTake::Empty) = taken {
+            nothing_since.get_or_insert_with(Instant::now);
+        } else if let Some(since) = nothing_since.take() {
+            self.loader.meter.consumer_waited(since.elapsed());
+        }
+        drop(nothing_since);
+        match taken? {
             TryTake::Lease(lease) => Ok(Some(self.batch(lease))),
             TryTake::Empty => Ok(None),
-            TryTake::End => {
-                self.ended.store(true, Ordering::Release);
-                Err(Error::new(ErrorKind::Closed, format!("feed {:?} has ended", self.name)))
-            }
+            TryTake::End => Err(Error::new(ErrorKind::Closed, format!("feed {:?} has ended", self.name))),
         }
     }
 
@@ -176,14 +191,7 @@ impl Feeder {
         let start = Instant::now();
         let taken = take(&self.reader);
         self.loader.meter.consumer_waited(start.elapsed());
-        match taken {
-            Ok(Some(lease)) => Ok(Some(self.batch(lease))),
-            Err(e) if e.kind() == ErrorKind::Timeout => Err(e),
-            end_or_error => {
-                self.ended.store(true, Ordering::Release);
-                end_or_error.map(|_| None)
-            }
-        }
+        Ok(taken?.map(|lease| self.batch(lease)))
     }
 
     fn batch(&self, mut lease: crate::ring::ReadLease<Slot, Event, Filled>) -> Batch {
@@ -198,17 +206,14 @@ impl Feeder {
     /// The source's error; [`ErrorKind::Argument`] before the end of the epoch was seen;
     /// [`ErrorKind::Cancelled`] after [`Feeder::cancel`].
     pub fn rewind(&self) -> Result<bool> {
-        if !self.ended.swap(false, Ordering::AcqRel) {
+        let _one_at_a_time = self.rewinding.lock().unwrap_or_else(|e| e.into_inner());
+        if !self.control.stopping() && !self.reader.was_told_end() {
             return Err(Error::new(
                 ErrorKind::Argument,
                 format!("feed {:?} is in the middle of an epoch: rewind after its end", self.name),
             ));
         }
-        let rewound = self.control.rewind();
-        if !matches!(rewound, Ok(true)) {
-            self.ended.store(true, Ordering::Release);
-        }
-        rewound
+        self.control.rewind()
     }
 
     /// Stop: no more batches; batches already taken stay valid. Waits at most for `limit` until the feed's
@@ -221,8 +226,10 @@ impl Feeder {
         self.control.stop();
         self.loader.count_cancelled(self.reader.cancel().len());
         self.loader.cancel();
-        if let Some(interrupt) = &self.interrupter {
-            interrupt();
+        if let Some(interrupt) = &self.interrupter
+            && let Err(panic) = catch_unwind(AssertUnwindSafe(|| interrupt()))
+        {
+            log::error!("{}", Error::from_panic("a source's interrupter", panic.as_ref()));
         }
         self.control.await_finished(&self.name, limit)?;
         if let Some(thread) = self.thread.lock().unwrap_or_else(|e| e.into_inner()).take() {
@@ -267,7 +274,10 @@ impl fmt::Debug for Feeder {
 /// The feed's thread.
 fn run(producer: &mut dyn Producer, loader: &Loader, control: &Control) {
     loop {
-        let result = producer.epoch(loader, control);
+        // What the source is asked to do is caught where it is asked. This is for what it does unasked, when
+        // its values are dropped: a feed never just goes silent.
+        let result = catch_unwind(AssertUnwindSafe(|| producer.epoch(loader, control)))
+            .unwrap_or_else(|p| Err(Error::from_panic("the feed's thread", p.as_ref())));
         // Being cancelled is not an error of the source.
         loader.finish(if control.stopping() { Ok(()) } else { result });
         loop {

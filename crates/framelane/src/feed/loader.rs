@@ -47,7 +47,7 @@ impl Loader {
     ) -> Result<(Self, Reader<Slot, Event, Filled>)> {
         let stream = device.stream(format!("feed {}", options.name))?;
         // One slot being filled (or one per converter) beside the one being copied.
-        let pinned_slots = options.pinned_slots.unwrap_or(converters.max(1) + 1).max(1);
+        let pinned_slots = options.pinned_slots.unwrap_or(converters.max(1) + 1);
         let pinned_options =
             ring::Options::fixed(format!("{} (pinned)", options.name), Policy::Fifo, pinned_slots);
         let (pinned, pinned_reader) = ring::ring(pinned_options, |_| Ok(Slot::default()))?;
@@ -57,15 +57,26 @@ impl Loader {
             slots: options.depth,
             max_slots: options.max_depth.unwrap_or(options.depth),
         };
+        let max_depth = device_options.max_slots;
         let (out, reader) = ring::ring(device_options, |_| Ok(Slot::default()))?;
         let loader = Self {
             device: device.clone(),
             stream,
             pinned,
             pinned_reader,
-            pinned_budget: Budget::new(options.name.clone(), Memory::Pinned, options.pinned_budget),
+            pinned_budget: Budget::new(
+                options.name.clone(),
+                Memory::Pinned,
+                options.pinned_budget,
+                pinned_slots,
+            ),
             out,
-            device_budget: Budget::new(options.name.clone(), Memory::Device, options.device_budget),
+            device_budget: Budget::new(
+                options.name.clone(),
+                Memory::Device,
+                options.device_budget,
+                max_depth,
+            ),
             next_index: AtomicU64::new(0),
             recorder: options.recorder.clone(),
             meter: Meter::new(options.recorder.as_deref(), converters),
@@ -144,13 +155,15 @@ impl Loader {
         if bytes > 0 {
             self.stream.copy(&from, 0..bytes, &to, 0)?;
         }
-        let done = self.stream.record()?;
+        // From here on nothing may fail: both slots are in use until this event.
+        let done = self.stream.record_anyway();
         self.meter.copying(begin, done.clone());
         if let Some(recorder) = &self.recorder {
             recorder.frame_in();
         }
         let index = self.next_index.fetch_add(1, Ordering::Relaxed);
-        slot.publish(done.clone(), Filled { contents, buffer: to, index });
+        let unread = slot.publish(done.clone(), Filled { contents, buffer: to, index });
+        self.count_cancelled(unread.iter().len());
         pinned.recycle(vec![done]);
         Ok(())
     }

@@ -46,8 +46,8 @@ impl<S: Source> Pump<S> {
     /// it refills has been copied.
     ///
     /// # Errors
-    /// Errors of the source are not returned here: they arrive in order, from [`Pump::try_next_batch`].
-    /// Here: failures of the device.
+    /// Only failures of waiting for the device. Those of the source, of the copy and of budgets end the feed:
+    /// they arrive in order, from [`Pump::try_next_batch`].
     pub fn step(&mut self) -> Result<Pumped> {
         if self.ended {
             return Ok(Pumped::Ended);
@@ -60,16 +60,24 @@ impl<S: Source> Pump<S> {
                 let source = &mut self.source;
                 match self.loader.fill(slot, Stage::Source, &place, |slot| source.next_into(slot)) {
                     Ok(Some(loaded)) => loaded,
-                    end => {
-                        self.ended = true;
-                        self.loader.finish(end.map(|_| ()));
-                        return Ok(Pumped::Ended);
-                    }
+                    end => return Ok(self.end(end.map(|_| ()))),
                 }
             }
         };
-        self.waiting = self.loader.try_submit(loaded)?;
-        Ok(if self.waiting.is_some() { Pumped::Full } else { Pumped::Fed })
+        match self.loader.try_submit(loaded) {
+            Ok(None) => Ok(Pumped::Fed),
+            Ok(waiting) => {
+                self.waiting = waiting;
+                Ok(Pumped::Full)
+            }
+            Err(error) => Ok(self.end(Err(error))),
+        }
+    }
+
+    fn end(&mut self, result: Result<()>) -> Pumped {
+        self.ended = true;
+        self.loader.finish(result);
+        Pumped::Ended
     }
 
     /// The next batch, if there is one now. Never blocks.
@@ -90,8 +98,14 @@ impl<S: Source> Pump<S> {
     /// After the end: start again from the first batch. `Ok(false)`: this source cannot.
     ///
     /// # Errors
-    /// The source's error.
+    /// The source's error; [`ErrorKind::Argument`] before the end of the epoch was told.
     pub fn rewind(&mut self) -> Result<bool> {
+        if !self.reader.was_told_end() {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                "the feed is in the middle of an epoch: rewind after its end",
+            ));
+        }
         let again = self.source.rewind()?;
         if again {
             self.ended = false;
@@ -103,5 +117,11 @@ impl<S: Source> Pump<S> {
     /// Where the time went so far.
     pub fn report(&self) -> FeedReport {
         self.loader.meter.report()
+    }
+}
+
+impl<S> Drop for Pump<S> {
+    fn drop(&mut self) {
+        self.loader.count_cancelled(self.reader.cancel().len());
     }
 }

@@ -37,6 +37,8 @@ pub trait Source: Send {
     }
 
     /// A handle that makes a blocked [`Source::next_into`] return soon, if this source can block for long.
+    /// It is called once the feed stops, perhaps just before the source begins to wait: from then on no call
+    /// may block for long.
     fn interrupter(&self) -> Option<Interrupter> {
         None
     }
@@ -124,19 +126,24 @@ impl<'a> SlotWriter<'a> {
     /// # Errors
     /// As [`SlotWriter::tensor`].
     pub fn put(&mut self, batch: &Tree<HostArray<'_>>) -> Result<()> {
-        let mut failed = None;
-        let tree = batch.map(&mut |array| match self.reserve(array.spec()) {
-            Ok((index, range)) => {
-                array.pack_into(&mut self.arena.bytes_mut()[range]);
-                index
-            }
-            Err(e) => {
-                failed.get_or_insert(e);
-                usize::MAX
-            }
-        });
-        self.contents.tree = tree;
-        failed.map_or(Ok(()), Err)
+        let before = self.contents.tensors.len();
+        let keep = self.contents.bytes();
+        let arrays = batch.leaves();
+        // Room for all of them at once: the slot grows once, not tensor by tensor.
+        let room = arrays
+            .iter()
+            .try_for_each(|array| self.contents.add(array.spec()).map(|_| ()))
+            .and_then(|()| self.arena.ensure(self.contents.bytes(), keep));
+        if let Err(error) = room {
+            self.contents.tensors.truncate(before);
+            return Err(error);
+        }
+        for (array, (_, range)) in arrays.iter().zip(&self.contents.tensors[before..]) {
+            array.pack_into(&mut self.arena.bytes_mut()[range.clone()]);
+        }
+        let mut indices = before..;
+        self.contents.tree = batch.map(&mut |_| indices.next().unwrap_or_default());
+        Ok(())
     }
 
     /// Say which frame this batch is.
@@ -148,17 +155,22 @@ impl<'a> SlotWriter<'a> {
     ///
     /// `f` gets the writer back, so that it can convert straight into [`SlotWriter::tensor`]'s bytes.
     pub fn converting<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), self.contents.convert);
         let result = f(self);
-        self.contents.convert += start.elapsed();
+        // Set, not added: `f` may have counted parts of its time by itself.
+        self.contents.convert = before + start.elapsed();
         result
     }
 
     fn reserve(&mut self, spec: &TensorSpec) -> Result<(usize, Range<usize>)> {
         let keep = self.contents.bytes();
-        let index = self.contents.add(spec);
+        let index = self.contents.add(spec)?;
         let range = self.contents.tensors[index].1.clone();
-        self.arena.ensure(range.end, keep)?;
+        if let Err(error) = self.arena.ensure(range.end, keep) {
+            // The source may go on with something smaller.
+            self.contents.tensors.pop();
+            return Err(error);
+        }
         Ok((index, range))
     }
 }
