@@ -107,7 +107,7 @@ impl Lanes {
             model,
             lanes,
             group,
-            budget: Budget::new(name, Memory::Device, options.output_budget),
+            budget: Budget::new(name, Memory::Device, options.output_budget, options.in_flight),
             writer,
             reader,
             submit: Mutex::default(),
@@ -148,7 +148,7 @@ impl Lanes {
         let contents = match submit.outputs.get(&specs) {
             Some(contents) => contents.clone(),
             None => {
-                let contents = Contents::packed(&self.model.outputs(&specs)?);
+                let contents = Contents::packed(&self.model.outputs(&specs)?)?;
                 submit.outputs.insert(specs.clone(), contents.clone());
                 contents
             }
@@ -183,10 +183,12 @@ impl Lanes {
             lane.jobs.fetch_sub(1, Ordering::Relaxed);
             return Err(error);
         }
-        let ready = stream.record()?;
+        // From here on nothing may fail: the job will write the slot until this event.
+        let ready = stream.record_anyway();
         let index = submit.next;
         submit.next += 1;
-        slot.publish(ready, Filled { contents, buffer, index });
+        // Nothing comes back: the ring is neither cancelled nor at its end while the lanes live.
+        let _ = slot.publish(ready, Filled { contents, buffer, index });
         // Published under the lock and the only one unread: this takes it back as the reader.
         let lease = self.reader.take()?;
         let lease = lease.unwrap_or_else(|| unreachable!("the ring is open while its writer lives"));
@@ -240,7 +242,8 @@ impl Running {
     fn run(self, kernel: &mut Kernel<'_>) {
         let start = Instant::now();
         let mut times = JobTimes::default();
-        let result = self.attempt(kernel, &mut times);
+        let result = catch_unwind(AssertUnwindSafe(|| self.attempt(kernel, &mut times)))
+            .unwrap_or_else(|payload| Err(Error::from_panic("the network", payload.as_ref())));
         let other = times.convert + times.copy;
         self.group.busy(Stage::Convert, times.convert);
         self.group.busy(Stage::Copy, times.copy);
@@ -257,13 +260,14 @@ impl Running {
         let taken = slot().take();
         let mut session = match taken {
             Some(session) => session,
-            // The last job panicked: its session may be in any state, and was not put back.
+            // The last job panicked: its session may be in any state, and was dropped.
             None => self.model.session()?,
         };
         let inputs: Vec<_> = self.inputs.iter().zip(kernel.inputs.iter().copied()).collect();
         let mut outputs: Vec<_> =
             self.outputs.iter().zip(kernel.outputs.iter_mut().map(|o| &mut **o)).collect();
         let mut job = Job::new(&inputs, &mut outputs, self.meta.as_ref(), times);
+        // Caught here, so that the session is not dropped while unwinding, which a second panic would not survive.
         let result = catch_unwind(AssertUnwindSafe(|| session.run(&mut job)))
             .map_err(|payload| Error::from_panic("the network", payload.as_ref()))?;
         *slot() = Some(session);

@@ -67,13 +67,15 @@ impl<'a> Job<'a> {
     }
 
     /// Run `f` and count its time under `stage` ([`Stage::Convert`] or [`Stage::Copy`]) instead of under
-    /// [`Stage::Network`].
+    /// [`Stage::Network`]. What `f` times by itself is not counted twice.
     pub fn timed<R>(&mut self, stage: Stage, f: impl FnOnce(&mut Self) -> R) -> R {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), self.timer.convert + self.timer.copy);
         let result = f(self);
+        let inside = self.timer.convert + self.timer.copy - before;
+        let time = start.elapsed().saturating_sub(inside);
         match stage {
-            Stage::Copy => self.timer.copy += start.elapsed(),
-            _ => self.timer.convert += start.elapsed(),
+            Stage::Copy => self.timer.copy += time,
+            _ => self.timer.convert += time,
         }
         result
     }

@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::device::Event;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::frame::FrameMeta;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -80,8 +80,12 @@ impl Ticket {
 
     fn finish(self) -> Result<Batch> {
         match self.outcome.failed.get() {
+            Some(None) => Ok(self.output),
             Some(Some(error)) => Err(error.clone()),
-            _ => Ok(self.output),
+            None => Err(Error::new(
+                ErrorKind::Device,
+                format!("job {} was never run: its lane has stopped", self.number()),
+            )),
         }
     }
 }
