@@ -88,27 +88,27 @@ impl Buffer {
         &self.inner.device
     }
 
-    /// Read pinned memory on the CPU. Waits for work that is writing it at this very moment, but does not
+    /// Read pinned memory on the CPU, until what is returned is dropped. Waits for work that is writing it at this very moment, but does not
     /// wait for work still enqueued: that is what [`super::Event::synchronize`] is for.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] for device memory; [`ErrorKind::Hazard`] if the check is on and enqueued work
-    /// that writes these bytes was not waited for.
+    /// that writes these bytes was not waited for. (Launching such work while the CPU still reads fails so, too.)
     pub fn read_host(&self) -> Result<HostRead> {
-        self.check_host(hazard::Mode::Read)?;
-        Ok(HostRead { guard: self.read_lock(), bytes: self.len() })
+        let held = self.check_host(hazard::Mode::Read)?;
+        Ok(HostRead { guard: self.read_lock(), held })
     }
 
-    /// Write pinned memory on the CPU.
+    /// Write pinned memory on the CPU, until what is returned is dropped.
     ///
     /// # Errors
     /// As [`Buffer::read_host`], for work that reads or writes these bytes.
     pub fn write_host(&self) -> Result<HostWrite> {
-        self.check_host(hazard::Mode::Write)?;
-        Ok(HostWrite { guard: self.write_lock(), bytes: self.len() })
+        let held = self.check_host(hazard::Mode::Write)?;
+        Ok(HostWrite { guard: self.write_lock(), held })
     }
 
-    fn check_host(&self, mode: hazard::Mode) -> Result<()> {
+    fn check_host(&self, mode: hazard::Mode) -> Result<Held> {
         if self.inner.memory == Memory::Device {
             return Err(Error::new(
                 ErrorKind::Argument,
@@ -116,10 +116,15 @@ impl Buffer {
             ));
         }
         self.device().jitter();
-        match &self.device().inner.checker {
-            Some(checker) => checker.host_access(mode, self.id(), 0..self.len()),
-            None => Ok(()),
+        if let Some(checker) = &self.device().inner.checker {
+            checker.host_access(mode, self.id(), 0..self.len())?;
         }
+        Ok(Held { buffer: self.clone(), mode })
+    }
+
+    /// Whether it could be locked now.
+    pub(super) fn is_free(&self, to_write: bool) -> bool {
+        !if to_write { self.inner.data.is_locked() } else { self.inner.data.is_locked_exclusive() }
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -151,34 +156,48 @@ impl fmt::Debug for Buffer {
     }
 }
 
+/// The CPU's use of a buffer: the memory counts as held, and the hazard check as touched, until it ends.
+struct Held {
+    buffer: Buffer,
+    mode: hazard::Mode,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(checker) = &self.buffer.device().inner.checker {
+            checker.host_done(self.mode, self.buffer.id());
+        }
+    }
+}
+
 /// Pinned memory, readable by the CPU while this lives.
 pub struct HostRead {
     guard: ReadGuard,
-    bytes: usize,
+    held: Held,
 }
 
 impl Deref for HostRead {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(self.guard.as_slice())[..self.bytes]
+        &bytemuck::cast_slice(self.guard.as_slice())[..self.held.buffer.len()]
     }
 }
 
 /// Pinned memory, writable by the CPU while this lives.
 pub struct HostWrite {
     guard: WriteGuard,
-    bytes: usize,
+    held: Held,
 }
 
 impl Deref for HostWrite {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(self.guard.as_slice())[..self.bytes]
+        &bytemuck::cast_slice(self.guard.as_slice())[..self.held.buffer.len()]
     }
 }
 
 impl DerefMut for HostWrite {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(self.guard.as_mut_slice())[..self.bytes]
+        &mut bytemuck::cast_slice_mut(self.guard.as_mut_slice())[..self.held.buffer.len()]
     }
 }

@@ -1,5 +1,6 @@
 //! Events: points in a stream's order that other streams, and at need the CPU, can wait for.
 
+use super::stream::on_device;
 use super::{Device, hazard};
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
@@ -41,7 +42,7 @@ impl Event {
 
     /// When the event was reached, if it was.
     pub fn done_at(&self) -> Option<Instant> {
-        *self.inner.reached.lock().unwrap_or_else(|e| e.into_inner())
+        self.query().then(|| self.reached_at()).flatten()
     }
 
     /// Time between two events, if both were reached (zero if `earlier` was the later).
@@ -53,6 +54,7 @@ impl Event {
     /// ([`super::Counters::cpu_waits`]), unless the event had been reached already.
     ///
     /// # Errors
+    /// [`ErrorKind::Argument`] from within a kernel, which must not wait for its own device.
     /// [`ErrorKind::Device`] on the simulated device, if nothing that is enqueued can ever reach the event.
     pub fn synchronize(&self, why: &'static str) -> Result<()> {
         self.wait(why, None).map(|_| ())
@@ -70,15 +72,22 @@ impl Event {
         if self.is_done() {
             return Ok(true);
         }
+        if on_device() {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("a kernel cannot wait on the CPU for the event on {:?}", self.inner.stream),
+            ));
+        }
         let start = Instant::now();
         let done = match self.inner.device.scheduler() {
             Some(scheduler) => {
-                while self.done_at().is_none() {
-                    if !scheduler.step() {
+                while !self.is_reached() {
+                    // Another thread may just have reached it.
+                    if !scheduler.step_or_wait() && !self.is_reached() {
                         return Err(Error::new(
                             ErrorKind::Device,
                             format!(
-                                "the simulated device is stuck: nothing can reach the event on {:?}",
+                                "the simulated device is stuck: nothing can reach the event on {:?} (is memory that its work needs still held by the CPU?)",
                                 self.inner.stream
                             ),
                         ));
@@ -111,13 +120,22 @@ impl Event {
 
     /// Ask, and let the hazard check know that the CPU has seen the answer.
     pub(crate) fn query(&self) -> bool {
-        let done = self.done_at().is_some();
+        let done = self.is_reached();
         if let (true, Some(checker), Some(clock)) =
             (done, &self.inner.device.inner.checker, &self.inner.clock)
         {
             checker.host_saw(clock);
         }
         done
+    }
+
+    /// Ask on behalf of the device: the hazard check is told nothing.
+    pub(super) fn is_reached(&self) -> bool {
+        self.reached_at().is_some()
+    }
+
+    fn reached_at(&self) -> Option<Instant> {
+        *self.inner.reached.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     pub(super) fn reach(&self) {
@@ -144,7 +162,7 @@ impl Event {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = if self.done_at().is_some() { "reached" } else { "pending" };
+        let state = if self.is_reached() { "reached" } else { "pending" };
         write!(f, "Event({}, {state})", self.inner.stream)
     }
 }

@@ -58,7 +58,7 @@ impl fmt::Display for Hazard {
         let verb = |writes| if writes { "writes" } else { "reads" };
         write!(
             f,
-            "{} {} bytes {}..{} of buffer #{} without waiting for {}, which {} them: make its stream wait for an event recorded after that",
+            "{} {} bytes {}..{} of buffer #{} without waiting for {}, which {} them: {}",
             self.later,
             verb(self.later_writes),
             self.bytes.0,
@@ -66,6 +66,11 @@ impl fmt::Display for Hazard {
             self.buffer,
             self.earlier,
             verb(self.earlier_writes),
+            match (&*self.later.stream, &*self.earlier.stream) {
+                (_, CPU_NAME) => "drop what `read_host` or `write_host` returned before enqueueing the work",
+                (CPU_NAME, _) => "synchronize with an event recorded after that first",
+                _ => "make its stream wait for an event recorded after that",
+            }
         )
     }
 }
@@ -93,6 +98,8 @@ impl Clock {
     }
 }
 
+const CPU_NAME: &str = "cpu";
+
 /// The CPU's entry in the clocks. Streams and buffers are numbered from 1.
 const CPU: u64 = 0;
 
@@ -106,8 +113,15 @@ struct State {
     cpu: Clock,
     streams: HashMap<u64, Clock>,
     buffers: HashMap<u64, Vec<Past>>,
+    /// Buffers that the CPU is touching now: readers and writers.
+    held: HashMap<u64, (usize, usize)>,
     found: Vec<Hazard>,
 }
+
+/// Bounds of what is kept: reads of ever other bytes of a buffer that is never written would grow without
+/// end. What is forgotten may hide a mistake, never invent one.
+const MAX_PAST: usize = 1024;
+const MAX_FOUND: usize = 1024;
 
 /// An access that a later one may have to be ordered after.
 struct Past {
@@ -125,6 +139,10 @@ impl Checker {
 
     pub fn freed(&self, buffer: u64) {
         self.lock().buffers.remove(&buffer);
+    }
+
+    pub fn stream_gone(&self, stream: u64) {
+        self.lock().streams.remove(&stream);
     }
 
     pub fn host_saw(&self, clock: &Clock) {
@@ -146,28 +164,54 @@ impl Checker {
         &self,
         stream: u64,
         label: &Label,
-        accesses: impl Iterator<Item = (Mode, u64, &'a Range<usize>)>,
+        accesses: impl Iterator<Item = (Mode, u64, &'a Range<usize>)> + Clone,
     ) -> Result<()> {
         let state = &mut *self.lock();
         let mut clock = state.streams.remove(&stream).unwrap_or_default();
         clock.join(&state.cpu);
         let tick = clock.advance(stream);
-        // Every access is noted, also after one that was refused.
-        let mut result = Ok(());
-        for (mode, buffer, range) in accesses {
-            let checked = state.access(&clock, stream, tick, label, mode, buffer, range.clone());
-            result = result.and(checked);
-        }
+        let hazard = accesses.clone().find_map(|(mode, buffer, range)| {
+            state
+                .held_by_cpu(label, mode, buffer, range)
+                .or_else(|| state.conflict(&clock, label, mode, buffer, range))
+        });
+        // Work that is refused never touches anything.
+        let result = match hazard {
+            Some(hazard) => Err(state.report(hazard)),
+            None => {
+                for (mode, buffer, range) in accesses {
+                    state.note(&clock, stream, tick, label, mode, buffer, range.clone());
+                }
+                Ok(())
+            }
+        };
         state.streams.insert(stream, clock);
         result
     }
 
+    /// The CPU begins to touch a buffer: until [`Checker::host_done`].
     pub fn host_access(&self, mode: Mode, buffer: u64, range: Range<usize>) -> Result<()> {
         let state = &mut *self.lock();
         let tick = state.cpu.advance(CPU);
         let clock = state.cpu.clone();
-        let label = Label { stream: "cpu".into(), work: "host access".into() };
-        state.access(&clock, CPU, tick, &label, mode, buffer, range)
+        let label = cpu_label();
+        if let Some(hazard) = state.conflict(&clock, &label, mode, buffer, &range) {
+            return Err(state.report(hazard));
+        }
+        state.note(&clock, CPU, tick, &label, mode, buffer, range);
+        let (readers, writers) = state.held.entry(buffer).or_default();
+        *if mode == Mode::Read { readers } else { writers } += 1;
+        Ok(())
+    }
+
+    pub fn host_done(&self, mode: Mode, buffer: u64) {
+        let state = &mut *self.lock();
+        if let Some((readers, writers)) = state.held.get_mut(&buffer) {
+            *if mode == Mode::Read { &mut *readers } else { &mut *writers } -= 1;
+            if (*readers, *writers) == (0, 0) {
+                state.held.remove(&buffer);
+            }
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -175,9 +219,59 @@ impl Checker {
     }
 }
 
+fn cpu_label() -> Label {
+    Label { stream: CPU_NAME.into(), work: "host access".into() }
+}
+
 impl State {
+    /// An earlier access that the one described is not ordered after, though it must be.
+    fn conflict(
+        &self,
+        clock: &Clock,
+        label: &Label,
+        mode: Mode,
+        buffer: u64,
+        range: &Range<usize>,
+    ) -> Option<Hazard> {
+        let writes = mode != Mode::Read;
+        let past = self.buffers.get(&buffer)?.iter().find(|p| {
+            let overlaps = p.range.start < range.end && range.start < p.range.end;
+            (p.writes || writes) && overlaps && !clock.knows(p.stream, p.tick)
+        })?;
+        Some(Hazard {
+            earlier: past.label.clone(),
+            earlier_writes: past.writes,
+            later: label.clone(),
+            later_writes: writes,
+            bytes: (past.range.start.max(range.start), past.range.end.min(range.end)),
+            buffer,
+        })
+    }
+
+    /// Work enqueued on memory that the CPU has not let go of yet.
+    fn held_by_cpu(&self, label: &Label, mode: Mode, buffer: u64, range: &Range<usize>) -> Option<Hazard> {
+        let writes = mode != Mode::Read;
+        let &(readers, writers) = self.held.get(&buffer)?;
+        (!range.is_empty() && (writers > 0 || writes && readers > 0)).then(|| Hazard {
+            earlier: cpu_label(),
+            earlier_writes: writers > 0,
+            later: label.clone(),
+            later_writes: writes,
+            bytes: (range.start, range.end),
+            buffer,
+        })
+    }
+
+    fn report(&mut self, hazard: Hazard) -> Error {
+        let error = Error::new(ErrorKind::Hazard, hazard.to_string());
+        if self.found.len() < MAX_FOUND {
+            self.found.push(hazard);
+        }
+        error
+    }
+
     #[expect(clippy::too_many_arguments, reason = "an access is this many facts")]
-    fn access(
+    fn note(
         &mut self,
         clock: &Clock,
         stream: u64,
@@ -186,34 +280,17 @@ impl State {
         mode: Mode,
         buffer: u64,
         range: Range<usize>,
-    ) -> Result<()> {
+    ) {
         let writes = mode != Mode::Read;
         let past = self.buffers.entry(buffer).or_default();
-        let overlaps = |p: &Past| p.range.start < range.end && range.start < p.range.end;
-        let unordered = past
-            .iter()
-            .find(|p| (p.writes || writes) && overlaps(p) && !clock.knows(p.stream, p.tick))
-            .map(|p| Hazard {
-                earlier: p.label.clone(),
-                earlier_writes: p.writes,
-                later: label.clone(),
-                later_writes: writes,
-                bytes: (p.range.start.max(range.start), p.range.end.min(range.end)),
-                buffer,
-            });
         // Whoever is ordered after this access is ordered after what it covers and itself comes after.
         past.retain(|p| {
             let covered = range.start <= p.range.start && p.range.end <= range.end;
             !(covered && clock.knows(p.stream, p.tick) && (writes || (p.stream == stream && !p.writes)))
         });
-        past.push(Past { range, writes, stream, tick, label: label.clone() });
-        match unordered {
-            None => Ok(()),
-            Some(hazard) => {
-                let error = Error::new(ErrorKind::Hazard, hazard.to_string());
-                self.found.push(hazard);
-                Err(error)
-            }
+        if past.len() == MAX_PAST {
+            past.remove(0);
         }
+        past.push(Past { range, writes, stream, tick, label: label.clone() });
     }
 }

@@ -1,6 +1,6 @@
 //! The host device's streams: a queue and the one thread that runs it.
 
-use super::stream::Op;
+use super::stream::{Op, on_device};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,6 +20,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     ops: VecDeque<Op>,
+    /// An operation is running.
+    busy: bool,
     closed: bool,
 }
 
@@ -43,12 +45,32 @@ impl Queue {
             self.shared.wake.notify_one();
         }
     }
+
+    /// The work enqueued so far is finished, then the thread ends. Joined here, unless the calling thread
+    /// is a stream's (its work held the last handle): what this queue waits for may come later on that very
+    /// stream, so there the thread is left to end by itself. Whether there was work to wait for.
+    pub fn finish(&mut self) -> bool {
+        let mut state = self.shared.state.lock().unwrap_or_else(|e| e.into_inner());
+        state.closed = true;
+        let working = state.busy || !state.ops.is_empty();
+        drop(state);
+        self.shared.wake.notify_one();
+        match self.thread.take() {
+            Some(thread) if !on_device() => {
+                // The thread catches the panics of the work it runs, so joining cannot fail.
+                let _ = thread.join();
+                working
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Shared {
     fn run(&self) {
         loop {
             let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+            state.busy = false;
             let op = loop {
                 match state.ops.pop_front() {
                     Some(op) => break op,
@@ -56,23 +78,9 @@ impl Shared {
                     None => state = self.wake.wait(state).unwrap_or_else(|e| e.into_inner()),
                 }
             };
+            state.busy = true;
             drop(state);
             op.run();
-        }
-    }
-}
-
-impl Drop for Queue {
-    /// The work enqueued so far is finished, then the thread ends. Joined here, unless this is that thread
-    /// (its own work held the last handle): then it ends by itself.
-    fn drop(&mut self) {
-        self.shared.state.lock().unwrap_or_else(|e| e.into_inner()).closed = true;
-        self.shared.wake.notify_one();
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != std::thread::current().id()
-        {
-            // The thread catches the panics of the work it runs, so joining cannot fail.
-            let _ = thread.join();
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Work {
 struct Group {
     buffer: Buffer,
     writes: bool,
-    /// Ranges and their positions among the inputs or outputs; sorted and disjoint for writes.
+    /// Ranges, none empty, and their positions among the inputs or outputs; sorted and disjoint for writes.
     parts: Vec<(Range<usize>, usize)>,
 }
 
@@ -79,6 +79,9 @@ impl Work {
             let counter = if writes { &mut outputs } else { &mut inputs };
             let part = (access.range.clone(), *counter);
             *counter += 1;
+            if access.range.is_empty() {
+                continue;
+            }
             match groups.iter_mut().find(|g| g.buffer.id() == access.buffer.id()) {
                 Some(group) if group.writes != writes => {
                     return refuse("one buffer is both read and written; say `update` for work in place");
@@ -95,6 +98,11 @@ impl Work {
         }
         groups.sort_by_key(|g| g.buffer.id());
         Ok(Self { name: name.clone(), groups, inputs, outputs, body })
+    }
+
+    /// Whether all its memory could be locked now.
+    pub fn is_free(&self) -> bool {
+        self.groups.iter().all(|g| g.buffer.is_free(g.writes))
     }
 
     /// Run it, on the thread that plays the device. A panic becomes an error.

@@ -124,7 +124,7 @@ impl Device {
     /// Simulated device: run work until nothing is left that can run. Nothing elsewhere.
     pub fn run_until_idle(&self) {
         if let Backend::Simulated(s) = &self.inner.backend {
-            while s.step() {}
+            while s.step_or_wait() {}
         }
     }
 

@@ -1,8 +1,8 @@
 //! The simulated device: all streams on the calling threads, interleaved by a seeded scheduler.
 
-use super::stream::Op;
+use super::stream::{Op, on_device};
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 
 /// Fresh memory, and memory about to be written, is filled with this byte.
 pub(super) const POISON: u8 = 0xA5;
@@ -11,6 +11,8 @@ pub(super) type QueueId = usize;
 
 pub(crate) struct Scheduler {
     state: Mutex<State>,
+    /// An operation has run.
+    ran: Condvar,
 }
 
 struct State {
@@ -27,7 +29,7 @@ struct Queue {
 
 impl Scheduler {
     pub fn new(seed: u64) -> Self {
-        Self { state: Mutex::new(State { rng: seed, queues: Vec::new() }) }
+        Self { state: Mutex::new(State { rng: seed, queues: Vec::new() }), ran: Condvar::new() }
     }
 
     pub(super) fn add_queue(&self) -> QueueId {
@@ -40,31 +42,40 @@ impl Scheduler {
         self.lock().queues[queue].ops.extend(ops);
     }
 
-    /// Run one operation of a randomly chosen stream. `false`: none can run now.
-    pub fn step(&self) -> bool {
-        let (queue, op) = {
-            let mut state = self.lock();
-            let ready: Vec<QueueId> =
-                (0..state.queues.len()).filter(|&q| state.queues[q].can_run()).collect();
-            if ready.is_empty() {
+    /// Run one operation of a randomly chosen stream, or wait while another thread runs one and none else
+    /// can. `false`: none can run, nor will.
+    pub fn step_or_wait(&self) -> bool {
+        let mut state = self.lock();
+        loop {
+            if let Some((queue, op)) = state.pick() {
+                drop(state);
+                self.run(queue, op);
+                return true;
+            }
+            // Work that calls the device would wait for itself.
+            if on_device() || !state.queues.iter().any(|q| q.running) {
                 return false;
             }
-            let queue = ready[(state.next() % ready.len() as u64) as usize];
-            let Some(op) = state.queues[queue].ops.pop_front() else { return false };
-            state.queues[queue].running = true;
-            (queue, op)
-        };
-        op.run();
-        self.lock().queues[queue].running = false;
-        true
+            state = self.ran.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
     }
 
-    /// Run none to three operations.
+    /// Run none to three operations. None if this is called by one: it may hold memory that others need.
     pub fn jitter(&self) {
+        if on_device() {
+            return;
+        }
         let steps = self.lock().next() % 4;
         for _ in 0..steps {
-            self.step();
+            let Some((queue, op)) = self.lock().pick() else { return };
+            self.run(queue, op);
         }
+    }
+
+    fn run(&self, queue: QueueId, op: Op) {
+        op.run();
+        self.lock().queues[queue].running = false;
+        self.ran.notify_all();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -74,16 +85,23 @@ impl Scheduler {
 
 impl Queue {
     fn can_run(&self) -> bool {
-        !self.running
-            && match self.ops.front() {
-                None => false,
-                Some(Op::Wait(event)) => event.done_at().is_some(),
-                Some(_) => true,
-            }
+        !self.running && self.ops.front().is_some_and(Op::can_run)
     }
 }
 
 impl State {
+    /// The next operation of a randomly chosen stream, which is marked as running.
+    fn pick(&mut self) -> Option<(QueueId, Op)> {
+        let ready: Vec<QueueId> = (0..self.queues.len()).filter(|&q| self.queues[q].can_run()).collect();
+        if ready.is_empty() {
+            return None;
+        }
+        let queue = ready[(self.next() % ready.len() as u64) as usize];
+        let op = self.queues[queue].ops.pop_front()?;
+        self.queues[queue].running = true;
+        Some((queue, op))
+    }
+
     /// SplitMix64 (Steele, Lea and Flood 2014).
     fn next(&mut self) -> u64 {
         self.rng = self.rng.wrapping_add(0x9E37_79B9_7F4A_7C15);

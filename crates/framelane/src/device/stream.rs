@@ -4,9 +4,12 @@ use super::event::Event;
 use super::kernel::{Access, Kernel, Work};
 use super::{Buffer, Device, hazard, host, sim};
 use crate::error::{Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// A queue of work on a device; clones are the same stream. Any thread may enqueue.
 ///
@@ -42,8 +45,33 @@ pub(super) enum Op {
     Poison(Vec<(Buffer, Range<usize>)>),
 }
 
+thread_local! {
+    static ON_DEVICE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is running a stream's work: it plays the device now, and must not wait for it.
+pub(super) fn on_device() -> bool {
+    ON_DEVICE.get()
+}
+
 impl Op {
     pub fn run(self) {
+        let outer = ON_DEVICE.replace(true);
+        self.run_here();
+        ON_DEVICE.set(outer);
+    }
+
+    /// Whether running it now would block. For the simulated device, which has but one thread.
+    pub fn can_run(&self) -> bool {
+        match self {
+            Op::Work(work, _) => work.is_free(),
+            Op::Record(_) => true,
+            Op::Wait(event) => event.is_reached(),
+            Op::Poison(regions) => regions.iter().all(|(buffer, _)| buffer.is_free(true)),
+        }
+    }
+
+    fn run_here(self) {
         match self {
             Op::Work(work, failed) => {
                 if let Err(error) = work.run() {
@@ -100,8 +128,9 @@ impl Stream {
         accesses: &[Access<'_>],
         body: impl FnOnce(&mut Kernel<'_>) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        self.inner.device.inner.tally.kernels.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.enqueue_work(name.into(), accesses, Box::new(body))
+        self.enqueue_work(name.into(), accesses, Box::new(body))?;
+        self.inner.device.inner.tally.kernels.fetch_add(1, Relaxed);
+        Ok(())
     }
 
     /// Enqueue a copy of `from_range` of `from` to the same number of bytes of `to`, starting at `to_start`.
@@ -162,12 +191,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Wait on the CPU until all work enqueued so far is done; counted under `why`.
+    /// Wait on the CPU until all work enqueued so far is done, failed or not; counted under `why`.
     ///
     /// # Errors
     /// The first failure of that work, if it was not told yet.
     pub fn synchronize(&self, why: &'static str) -> Result<()> {
-        self.record()?.synchronize(why)?;
+        self.record_anyway().synchronize(why)?;
         self.begin()
     }
 
@@ -224,7 +253,16 @@ impl Stream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if let Queue::Host(queue) = &mut self.queue {
+            let start = Instant::now();
+            if queue.finish() {
+                self.device.inner.tally.cpu_waited("end of a stream", start.elapsed());
+            }
+        }
         self.device.inner.tally.stream_gone();
+        if let Some(checker) = &self.device.inner.checker {
+            checker.stream_gone(self.id);
+        }
         if let Some(error) = self.failed.lock().unwrap_or_else(|e| e.into_inner()).take() {
             log::warn!("stream {:?} ends with a failure that nobody asked for: {error}", self.name);
         }
