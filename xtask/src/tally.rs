@@ -12,20 +12,42 @@ pub struct Tally {
     pub failed: usize,
     /// `test: reason`, one a skipped test.
     pub skipped: Vec<String>,
+    /// Tests that passed and failed, each with a line of its own, since the last closing line of a harness.
+    single: (usize, usize),
 }
 
 impl Tally {
-    /// Counts one line of a test runner's output, if it is a result line of Rust's test harness.
+    /// Counts one line of output. Test programs with Rust's harness end with a line of counts; those without
+    /// are counted by their lines `test NAME ... ok` or `FAILED`, and by `skipped: REASON`.
     pub fn count(&mut self, line: &str) {
-        let Some(counts) = line.strip_prefix("test result: ") else {
-            if let Some(rest) = line.strip_prefix("test ")
-                && let Some((name, reason)) = rest.split_once(" ... ignored")
-            {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            self.single = (0, 0);
+            self.count_closing_line(counts);
+        } else if line.starts_with("running ") {
+            self.count_single_lines();
+        } else if let Some(reason) = line.strip_prefix("skipped: ") {
+            self.skipped.push(format!("tests: {reason}"));
+        } else if let Some((name, result)) = line.strip_prefix("test ").and_then(|l| l.split_once(" ... ")) {
+            if let Some(reason) = result.strip_prefix("ignored") {
                 let reason = reason.trim_start_matches([',', ' ']);
                 self.skipped.push(format!("{name}: {}", if reason.is_empty() { "ignored" } else { reason }));
+            } else if result.starts_with("ok") {
+                self.single.0 += 1;
+            } else if result.starts_with("FAILED") {
+                self.single.1 += 1;
             }
-            return;
-        };
+        }
+    }
+
+    /// Adds up what a program without the harness has printed; called at the end of each run.
+    pub fn count_single_lines(&mut self) {
+        let (passed, failed) = std::mem::take(&mut self.single);
+        self.passed += passed;
+        self.failed += failed;
+    }
+
+    /// `ok. 5 passed; 0 failed; 1 ignored; …`
+    fn count_closing_line(&mut self, counts: &str) {
         let counts = counts.split_once(". ").map_or("", |(_, counts)| counts);
         for count in counts.split("; ") {
             match count.split_once(' ') {
@@ -122,13 +144,28 @@ mod tests {
     #[test]
     fn result_lines_are_added_up() {
         let mut tally = Tally::default();
+        tally.count("running 5 tests");
+        tally.count("test ring::keeps_order ... ok");
         tally.count(
             "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s",
         );
         tally.count("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out");
-        tally.count("test ring::keeps_order ... ok");
-        tally.count("running 5 tests");
         assert_eq!(tally.closing_line(), "7 passed, 3 failed, 0 skipped");
+    }
+
+    #[test]
+    fn programs_without_the_harness_are_counted_line_by_line() {
+        let mut tally = Tally::default();
+        for line in ["test opens ... ok (1.2 s)", "test closes ... FAILED (0.1 s)", "running 1 test"] {
+            tally.count(line);
+        }
+        tally.count("test a ... ok");
+        tally.count("test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+        tally.count("skipped: no Xvfb");
+        tally.count("test last ... ok (0.3 s)");
+        tally.count_single_lines();
+        assert_eq!(tally.closing_line(), "3 passed, 1 failed, 1 skipped");
+        assert_eq!(tally.skipped, ["tests: no Xvfb"]);
     }
 
     #[test]

@@ -54,6 +54,7 @@ fn workspace_tests(tally: &mut Tally, target: &std::path::Path, onnxruntime: Opt
 fn counted(command: &mut std::process::Command, tally: &mut Tally) -> Outcome {
     let before = tally.failed;
     let outcome = show_lines(command, |line| tally.count(line));
+    tally.count_single_lines();
     if outcome.is_err() && tally.failed == before {
         tally.failed += 1;
     }
