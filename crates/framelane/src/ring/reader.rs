@@ -42,7 +42,7 @@ impl<T, F: Fence, M> Reader<T, F, M> {
     /// # Errors
     /// Also [`ErrorKind::Timeout`].
     pub fn take_for(&self, limit: Duration) -> Result<Option<ReadLease<T, F, M>>> {
-        self.take_until(Some(Instant::now() + limit))
+        self.take_until(Instant::now().checked_add(limit))
     }
 
     /// The next filled slot, if there is one now. Never blocks. `Latest`: only one whose fence is done.
@@ -73,7 +73,11 @@ impl<T, F: Fence, M> Reader<T, F, M> {
             if !in_time {
                 return Err(Error::new(
                     ErrorKind::Timeout,
-                    format!("nothing came through {:?} in the given time", self.shared.name),
+                    format!(
+                        "nothing came through {:?} in the given time: {}",
+                        self.shared.name,
+                        state.core.occupancy()
+                    ),
                 ));
             }
         }

@@ -32,7 +32,7 @@ impl<T, F: Fence, M> Writer<T, F, M> {
     /// # Errors
     /// Also [`ErrorKind::Timeout`], saying who holds the slots.
     pub fn acquire_for(&self, limit: Duration) -> Result<WriteSlot<T, F, M>> {
-        self.acquire_until(Some(Instant::now() + limit))
+        self.acquire_until(Instant::now().checked_add(limit))
     }
 
     /// A slot to fill, if one is free now. Never blocks.
