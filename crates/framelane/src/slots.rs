@@ -113,10 +113,10 @@ impl Arena for PinnedArena<'_> {
         // Doubling, as far as the slot's share of the budget allows: a batch of many tensors asks for a little
         // more each time. Never beyond it: what is taken ahead of need would be missing in another slot.
         let wanted = bytes.max(have.saturating_mul(2).min(self.budget.share));
-        let old = self.mapped.take();
+        // The old memory is kept until there is new: a source that is refused may go on with less.
         let buffer = self.slot.at_least(self.device, self.budget, wanted)?;
         let mut fresh = buffer.write_host()?;
-        if let Some(old) = old {
+        if let Some(old) = &self.mapped {
             fresh[..keep].copy_from_slice(&old[..keep]);
         }
         self.mapped = Some(fresh);

@@ -85,6 +85,7 @@ where
                     },
                 }
             }
+            control.doing(Activity::Converters);
             drop(send);
         });
         order.result()
