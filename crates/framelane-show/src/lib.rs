@@ -1,1 +1,44 @@
-//! framelane-show
+//! Windows that show frames: from any thread, by the newest or one by one, with before and after.
+//!
+//! [`Window::open`] on the main thread gives a window and its [`Pane`]; other threads push frames with
+//! [`Pane::show`] while the main thread is in [`Window::run`]. Where there is no screen, opening is an
+//! error that says so, and [`Offscreen`] draws the same pictures into memory.
+//!
+//! # Reading order
+//!
+//! `pane` (what users hold) → `mailbox` (three slots, two policies) → `link` (what the threads share) →
+//! `window` → `app` (what happens at each event) → `screen` (the surface) → `upload` (host memory to texture)
+//! → `view` (fit, letterbox, split) → `overlay` (text) → `offscreen`. Around them: `server` and `events`
+//! (the display server), `gpu` (the adapter), `keys`, `meter`, `pace`, `screenshot`, `caught`.
+//!
+//! The view knows nothing of how a picture came onto the device: paths that share memory with the
+//! producer's device belong beside `upload`, and leave the rest as it is.
+
+#![forbid(unsafe_code)]
+
+mod app;
+mod caught;
+mod events;
+mod gpu;
+mod keys;
+mod link;
+mod mailbox;
+mod meter;
+mod offscreen;
+mod overlay;
+mod pace;
+mod pane;
+mod screen;
+mod screenshot;
+mod server;
+mod upload;
+mod view;
+mod window;
+
+pub use gpu::{AdapterInfo, adapters};
+pub use link::WindowStatus;
+pub use meter::Ages;
+pub use offscreen::Offscreen;
+pub use pace::Pace;
+pub use pane::{Frame, Pane, Policy, Shown};
+pub use window::{Window, WindowHandle, WindowOptions, WindowReport, available};

@@ -1,0 +1,174 @@
+//! The graphics device that presents: which adapters there are, which one is taken, and how it fails.
+
+use crate::caught::quietly;
+use framelane::{Error, ErrorKind, Result};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A graphics adapter that could show frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdapterInfo {
+    /// Its name, as the driver says it.
+    pub name: String,
+    /// The programming interface it is reached by: `Vulkan`, `OpenGL`, `Metal`, `Direct3D 12`.
+    pub backend: &'static str,
+    /// `discrete`, `integrated`, `virtual`, `software` or `unknown`.
+    pub kind: &'static str,
+    /// The driver's name and version, if it says them.
+    pub driver: String,
+}
+
+impl fmt::Display for AdapterInfo {
+    /// `llvmpipe (Vulkan)`: the name without what the driver adds in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = self.name.split(" (").next().unwrap_or(&self.name);
+        write!(f, "{short} ({})", self.backend)
+    }
+}
+
+impl AdapterInfo {
+    pub(crate) fn of(adapter: &wgpu::Adapter) -> Self {
+        let info = adapter.get_info();
+        let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
+        let backend = match info.backend {
+            wgpu::Backend::Vulkan => "Vulkan",
+            wgpu::Backend::Gl => "OpenGL",
+            wgpu::Backend::Metal => "Metal",
+            wgpu::Backend::Dx12 => "Direct3D 12",
+            wgpu::Backend::BrowserWebGpu => "WebGPU",
+            wgpu::Backend::Noop => "none",
+        };
+        let kind = match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => "discrete",
+            wgpu::DeviceType::IntegratedGpu => "integrated",
+            wgpu::DeviceType::VirtualGpu => "virtual",
+            wgpu::DeviceType::Cpu => "software",
+            wgpu::DeviceType::Other => "unknown",
+        };
+        Self { name: info.name, backend, kind, driver }
+    }
+}
+
+/// The adapters of this machine, the one a window would take first. Needs no display; empty if no
+/// driver can be loaded.
+pub fn adapters() -> Vec<AdapterInfo> {
+    quietly("the graphics driver", || ranked(&instance(None)).iter().map(AdapterInfo::of).collect())
+        .unwrap_or_else(|error| {
+            log::warn!("{error}");
+            Vec::new()
+        })
+}
+
+pub(crate) type Display = Box<dyn wgpu::wgt::WgpuHasDisplayHandle>;
+
+pub(crate) fn instance(display: Option<Display>) -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    // `WGPU_BACKEND` chooses among back ends, as in every program made with wgpu.
+    descriptor.backends = wgpu::Backends::from_env().unwrap_or(wgpu::Backends::PRIMARY | wgpu::Backends::GL);
+    descriptor.display = display;
+    wgpu::Instance::new(descriptor)
+}
+
+/// All adapters, best first.
+fn ranked(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
+    let mut adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()));
+    adapters.retain(|adapter| adapter.get_info().backend != wgpu::Backend::Noop);
+    // Stable: among equals the driver's own order decides.
+    adapters.sort_by_key(|adapter| {
+        let info = adapter.get_info();
+        let hardware = match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => 0,
+            wgpu::DeviceType::IntegratedGpu => 1,
+            wgpu::DeviceType::VirtualGpu => 2,
+            wgpu::DeviceType::Other => 3,
+            wgpu::DeviceType::Cpu => 4,
+        };
+        (hardware, info.backend == wgpu::Backend::Gl)
+    });
+    adapters
+}
+
+/// The best adapter that `suits`.
+pub(crate) fn choose(
+    instance: &wgpu::Instance,
+    suits: impl Fn(&wgpu::Adapter) -> bool,
+) -> Result<wgpu::Adapter> {
+    ranked(instance).into_iter().find(suits).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Unsupported,
+            "no graphics adapter can show a window: neither Vulkan nor OpenGL has a driver here (on Debian or Ubuntu: apt install mesa-vulkan-drivers)",
+        )
+    })
+}
+
+/// An opened adapter.
+#[derive(Debug)]
+pub(crate) struct Gpu {
+    pub(crate) adapter: AdapterInfo,
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    /// Pixels a side that a texture may have.
+    pub(crate) max_side: u32,
+    /// The first thing that went wrong without a return value to say so.
+    problem: Arc<Mutex<Option<String>>>,
+}
+
+impl Gpu {
+    pub(crate) fn open(adapter: &wgpu::Adapter) -> Result<Self> {
+        let info = AdapterInfo::of(adapter);
+        let has = adapter.limits();
+        // The lowest demands that wgpu knows, so that old OpenGL serves; sizes as large as can be.
+        let mut limits = wgpu::Limits::downlevel_webgl2_defaults().using_resolution(has.clone());
+        limits.max_buffer_size = has.max_buffer_size;
+        let max_side = limits.max_texture_dimension_2d;
+        let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+            label: Some("framelane"),
+            required_features: wgpu::Features::empty(),
+            required_limits: limits,
+            experimental_features: wgpu::ExperimentalFeatures::disabled(),
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            trace: wgpu::Trace::Off,
+        }))
+        .map_err(|e| Error::new(ErrorKind::Device, format!("{info} cannot be opened: {e}")).because(e))?;
+
+        let problem = Arc::new(Mutex::new(None));
+        let (uncaptured, lost) = (problem.clone(), problem.clone());
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| note(&uncaptured, error.to_string())));
+        device.set_device_lost_callback(move |reason, text| {
+            // Dropping the device ends here too; that is no loss.
+            if reason != wgpu::DeviceLostReason::Destroyed {
+                note(&lost, format!("the device was lost: {text}"));
+            }
+        });
+        Ok(Self { adapter: info, device, queue, max_side, problem })
+    }
+
+    /// The error that the device reported since it was opened, if any.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &*self.problem.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some(text) => Err(Error::new(ErrorKind::Device, format!("{} failed: {text}", self.adapter))),
+        }
+    }
+}
+
+fn note(problem: &Mutex<Option<String>>, text: String) {
+    log::error!("{text}");
+    problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_short() {
+        let info = AdapterInfo {
+            name: "llvmpipe (LLVM 15.0.6, 256 bits)".into(),
+            backend: "Vulkan",
+            kind: "software",
+            driver: String::new(),
+        };
+        assert_eq!(info.to_string(), "llvmpipe (Vulkan)");
+    }
+}

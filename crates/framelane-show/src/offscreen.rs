@@ -1,0 +1,175 @@
+//! Pictures drawn as the window draws them, into memory instead of onto a screen.
+
+use crate::gpu::{self, Gpu};
+use crate::overlay::{Content, Overlay};
+use crate::pane::{Frame, Slot};
+use crate::upload::{self, Upload, Uploaded};
+use crate::view::{self, Rect, View};
+use framelane::frame::ImageSize;
+use framelane::{Error, ErrorKind, Result};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A GPU that does not finish a draw in this time never will.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
+
+/// Draws frames as a window would, without a window: for tests and for machines without a screen.
+#[derive(Debug)]
+pub struct Offscreen {
+    gpu: Gpu,
+    canvas: Canvas,
+    slot: Slot,
+    after: Upload,
+    before: Upload,
+}
+
+impl Offscreen {
+    /// Open the best adapter of this machine; no display server is needed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if there is no adapter, [`ErrorKind::Device`] if it cannot be opened.
+    pub fn new() -> Result<Self> {
+        let adapter = gpu::choose(&gpu::instance(None), |_| true)?;
+        let gpu = Gpu::open(&adapter)?;
+        Ok(Self {
+            canvas: Canvas::new(&gpu),
+            gpu,
+            slot: Slot::default(),
+            after: Upload::default(),
+            before: Upload::default(),
+        })
+    }
+
+    /// The path frames take, in one line: `host-upload (llvmpipe, Vulkan)`.
+    pub fn path(&self) -> String {
+        upload::path(&self.gpu.adapter)
+    }
+
+    /// Draw `frame` as a window of `target` pixels shows it, and read the result back: u8, height ×
+    /// width × 3, sRGB. With `split` (0 to 1) its picture before lies left of that place; without such a
+    /// picture `split` has no effect. Waits for the GPU.
+    ///
+    /// # Errors
+    /// As [`Pane::show`](crate::Pane::show); [`ErrorKind::Unsupported`] for more pixels a side than the adapter
+    /// takes; [`ErrorKind::Device`] if it fails.
+    pub fn render(&mut self, frame: Frame<'_>, target: ImageSize, split: Option<f32>) -> Result<Vec<u8>> {
+        self.draw(frame, target, split, 1.0, |_| Content::default())
+    }
+
+    /// The same with an overlay, made from the rectangle that the picture takes.
+    pub(crate) fn draw(
+        &mut self,
+        frame: Frame<'_>,
+        target: ImageSize,
+        split: Option<f32>,
+        scale: f32,
+        content: impl FnOnce(Rect) -> Content,
+    ) -> Result<Vec<u8>> {
+        frame.check()?;
+        self.slot.fill(&frame);
+        self.before.put(&self.gpu, &self.slot.before)?;
+        let before = self.before.get().zip(split);
+        let Some(after) = self.after.put(&self.gpu, &self.slot.picture)? else {
+            return Err(Error::new(ErrorKind::Input, "the frame has no picture"));
+        };
+        let extent = upload::extent(&self.gpu, target)?;
+        let content = content(Rect::fit(frame.size, extent.width, extent.height));
+        let overlay = (content != Content::default()).then_some((&content, scale));
+        self.canvas.draw(&self.gpu, after, before, target, overlay)
+    }
+}
+
+/// A target of any size that is read back: what screenshots and [`Offscreen`] are drawn on.
+#[derive(Debug)]
+pub(crate) struct Canvas {
+    view: View,
+    overlay: Option<Overlay>,
+}
+
+impl Canvas {
+    pub(crate) fn new(gpu: &Gpu) -> Self {
+        Self { view: View::new(gpu, FORMAT), overlay: None }
+    }
+
+    /// Draw, wait, and read back `target` as u8, height × width × 3.
+    pub(crate) fn draw(
+        &mut self,
+        gpu: &Gpu,
+        after: &Uploaded,
+        before: Option<(&Uploaded, f32)>,
+        target: ImageSize,
+        overlay: Option<(&Content, f32)>,
+    ) -> Result<Vec<u8>> {
+        let extent = upload::extent(gpu, target)?;
+        let texture = gpu.device.create_texture(&wgpu::TextureDescriptor {
+            label: Some("canvas"),
+            size: extent,
+            mip_level_count: 1,
+            sample_count: 1,
+            dimension: wgpu::TextureDimension::D2,
+            format: FORMAT,
+            usage: wgpu::TextureUsages::RENDER_ATTACHMENT | wgpu::TextureUsages::COPY_SRC,
+            view_formats: &[],
+        });
+        let pitch = (4 * extent.width).next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT);
+        let staging = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("canvas"),
+            size: u64::from(pitch) * u64::from(extent.height),
+            usage: wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ,
+            mapped_at_creation: false,
+        });
+
+        let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut commands = Vec::new();
+        let prepared = overlay.map(|(content, scale)| {
+            let overlay = self.overlay.get_or_insert_with(|| Overlay::new(gpu, FORMAT));
+            let size = [extent.width, extent.height];
+            overlay.prepare(gpu, &mut encoder, content, size, scale)
+        });
+        let target_view = texture.create_view(&wgpu::TextureViewDescriptor::default());
+        let mut pass = view::begin(&mut encoder, &target_view, FORMAT);
+        let rect = Rect::fit(after.size, extent.width, extent.height);
+        self.view.draw(gpu, &mut pass, rect, after, before);
+        match (prepared, &mut self.overlay) {
+            (Some(prepared), Some(overlay)) => commands = overlay.draw(pass, prepared),
+            _ => drop(pass),
+        }
+        encoder.copy_texture_to_buffer(
+            texture.as_image_copy(),
+            wgpu::TexelCopyBufferInfo {
+                buffer: &staging,
+                layout: wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(pitch), rows_per_image: None },
+            },
+            extent,
+        );
+        gpu.queue.submit(commands.into_iter().chain([encoder.finish()]));
+        read_rgb(gpu, &staging, target, pitch as usize)
+    }
+}
+
+fn read_rgb(gpu: &Gpu, staging: &wgpu::Buffer, size: ImageSize, pitch: usize) -> Result<Vec<u8>> {
+    let failed = |what: String| Error::new(ErrorKind::Device, format!("reading a picture back failed: {what}"));
+    let (tell, mapped) = mpsc::channel();
+    staging.map_async(wgpu::MapMode::Read, .., move |result| {
+        let _ = tell.send(result);
+    });
+    gpu.device
+        .poll(wgpu::PollType::Wait { submission_index: None, timeout: Some(PATIENCE) })
+        .map_err(|e| failed(e.to_string()))?;
+    gpu.check()?;
+    match mapped.try_recv() {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => return Err(failed(e.to_string())),
+        Err(_) => return Err(failed("the adapter did not answer".into())),
+    }
+    let view = staging.get_mapped_range(..).map_err(|e| failed(e.to_string()))?;
+    let mut rgb = Vec::with_capacity(size.bytes());
+    for row in view.chunks_exact(pitch) {
+        rgb.extend(row[..4 * size.width].chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]));
+    }
+    drop(view);
+    staging.unmap();
+    Ok(rgb)
+}

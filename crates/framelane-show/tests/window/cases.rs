@@ -1,0 +1,402 @@
+//! The cases: each a window of its own on a server of its own.
+
+use crate::child::{BEFORE, SIZE, before, picture};
+use crate::driver::{Program, Stage, like_reference, pairs};
+use crate::xvfb::{Shot, Xvfb};
+use std::time::{Duration, Instant};
+
+type Case = fn();
+
+pub const CASES: &[(&str, Case)] = &[
+    ("the_picture_is_exact", the_picture_is_exact),
+    ("the_numbers_are_shown_and_hidden", the_numbers_are_shown_and_hidden),
+    ("pause_holds_the_newest_stream", pause_holds_the_newest_stream),
+    ("pause_holds_a_file_back", pause_holds_a_file_back),
+    ("split_and_drag", split_and_drag),
+    ("help_looks_right", help_looks_right),
+    ("screenshots_are_exact", screenshots_are_exact),
+    ("resized_and_letterboxed", resized_and_letterboxed),
+    ("unmapped_and_mapped_again", unmapped_and_mapped_again),
+    ("closed_by_q", closed_by_q),
+    ("closed_by_escape", closed_by_escape),
+    ("closed_by_the_button", closed_by_the_button),
+    ("closed_by_the_handle", closed_by_the_handle),
+    ("the_end_keeps_the_last_picture", the_end_keeps_the_last_picture),
+    ("a_file_is_shown_frame_by_frame", a_file_is_shown_frame_by_frame),
+    ("a_flood_is_thinned", a_flood_is_thinned),
+    ("no_frames_no_window", no_frames_no_window),
+    ("two_windows_in_a_row", two_windows_in_a_row),
+    ("idle_costs_nothing", idle_costs_nothing),
+    ("no_server_is_a_sentence", no_server_is_a_sentence),
+    ("a_server_that_stopped_is_a_sentence", a_server_that_stopped_is_a_sentence),
+    ("a_missing_library_is_a_sentence", a_missing_library_is_a_sentence),
+    ("a_server_that_dies_ends_the_program", a_server_that_dies_ends_the_program),
+];
+
+const ESCAPE: u32 = 0xff1b;
+const RIGHT: u32 = 0xff53;
+
+fn is_frame(n: u64) -> impl Fn(&Shot) -> Result<(), String> {
+    let expected = picture(n);
+    move |shot| {
+        let wrong = shot.rgb.iter().zip(&expected).filter(|(a, b)| a != b).count();
+        if (shot.width, shot.height) == (SIZE.width, SIZE.height) && wrong == 0 {
+            Ok(())
+        } else {
+            Err(format!("{}×{}, {wrong} channels differ from frame {n}", shot.width, shot.height))
+        }
+    }
+}
+
+fn the_picture_is_exact() {
+    let mut stage = Stage::set(&[], "frame 3").without_numbers();
+    // Every channel of every pixel, a grey ramp among them.
+    stage.see("frame 3", is_frame(3));
+    assert_eq!(stage.program.frame(4), "Shown");
+    stage.see("frame 4", is_frame(4));
+    assert!(stage.client.title(stage.window).starts_with("window test"));
+}
+
+fn the_numbers_are_shown_and_hidden() {
+    let stage = Stage::set(&[], "frame 1");
+    stage.see("numbers over frame 1", |shot| {
+        let differ = |rows: std::ops::Range<usize>| {
+            let range = rows.start * SIZE.width * 3..rows.end * SIZE.width * 3;
+            shot.rgb[range.clone()].iter().zip(&picture(1)[range]).filter(|(a, b)| a != b).count()
+        };
+        match (differ(0..40), differ(40..SIZE.height)) {
+            (1000.., 0) => Ok(()),
+            (top, rest) => Err(format!("{top} channels differ on top and {rest} below")),
+        }
+    });
+    let stage = stage.without_numbers();
+    stage.see("frame 1", is_frame(1));
+}
+
+fn pause_holds_the_newest_stream() {
+    let mut stage = Stage::set(&[], "frame 1").without_numbers();
+    stage.client.key(' ');
+    stage.program.wait_for("paused", "true");
+    for n in 2..6 {
+        assert_eq!(stage.program.frame(n), if n == 2 { "Shown" } else { "Replaced" });
+    }
+    let drawn = stage.program.status()["drawn"].clone();
+    stage.client.key('i');
+    stage.program.wait("it should be drawn again", |status| status["drawn"] != drawn);
+    stage.client.key('i');
+    stage.see("frame 1, held", is_frame(1));
+    stage.client.key(' ');
+    stage.see("frame 5", is_frame(5));
+    let status = stage.program.wait_for("paused", "false");
+    assert_eq!((status["shown"].as_str(), status["replaced"].as_str()), ("2", "3"));
+}
+
+fn pause_holds_a_file_back() {
+    let mut stage = Stage::set(&["fifo"], "frame 1").without_numbers();
+    stage.client.key(' ');
+    stage.program.wait_for("paused", "true");
+    stage.program.hear("frame 1");
+    assert_eq!(stage.program.frame(2), "Shown");
+    // Frame 3 waits for frame 2 to be taken, and that waits for the pause's end.
+    stage.program.say("frame 3");
+    assert_eq!(stage.program.hear_within("frame 3", Duration::from_millis(300)), None);
+    stage.see("frame 1, held", is_frame(1));
+    stage.client.key(' ');
+    assert_eq!(stage.program.hear("frame 3"), "Shown");
+    stage.see("frame 3", is_frame(3));
+    let status = stage.program.wait_for("shown", "3");
+    assert_eq!(status["replaced"], "0");
+}
+
+fn split_and_drag() {
+    let mut stage = Stage::set(&[], "frame 2 before").without_numbers();
+    stage.client.key('b');
+    stage.program.wait_for("split", "0.500");
+    stage.see("split in the middle", |shot| like_reference("split", shot));
+
+    let (middle, y) = (SIZE.width as i16 / 2, 60);
+    stage.client.mouse(stage.window, middle, y);
+    stage.client.button(true);
+    stage.client.mouse(stage.window, 160, y);
+    stage.program.wait_for("split", "0.250");
+    stage.client.button(false);
+    stage.client.mouse(stage.window, 500, y);
+    stage.client.press(RIGHT);
+    let status = stage.program.wait_for("split", "0.260");
+    assert_eq!(status["paused"], "false");
+
+    stage.client.key('b');
+    stage.program.wait_for("split", "none");
+    stage.see("frame 2", is_frame(2));
+    // A frame that has nothing to compare with: the key says so, and nothing is split.
+    assert_eq!(stage.program.frame(3), "Shown");
+    stage.see("frame 3", is_frame(3));
+    let drawn = stage.program.status()["drawn"].clone();
+    stage.client.key('b');
+    let status = stage.program.wait("a message should be drawn", |status| status["drawn"] != drawn);
+    assert_eq!(status["split"], "none");
+}
+
+fn help_looks_right() {
+    let mut stage = Stage::set(&[], "frame 2").without_numbers();
+    stage.client.key('h');
+    stage.program.wait_for("help", "true");
+    // The last line names the adapter, which differs between machines.
+    stage.see("help", |shot| {
+        let mut shot = Shot { width: shot.width, height: shot.height, rgb: shot.rgb.clone() };
+        for y in 268..300 {
+            let row = y * shot.width * 3;
+            shot.rgb[row..row + shot.width * 3].fill(0);
+        }
+        like_reference("help", &shot)
+    });
+    stage.client.press(ESCAPE);
+    stage.program.wait_for("help", "false");
+    stage.see("frame 2", is_frame(2));
+}
+
+fn screenshots_are_exact() {
+    let mut stage = Stage::set(&[], "frame 7 before").without_numbers();
+    // The screenshot has the picture's own size whatever the window's.
+    stage.client.resize(stage.window, 333, 444);
+    stage.program.wait_for("size", "333x444");
+    stage.client.key('s');
+    let status = stage.program.wait("a screenshot should be saved", |status| status["screenshot"] != "none");
+    assert_eq!(status["screenshot"], "test-clip-000007.png".replace("test-clip", "test-clip"));
+    let saved = |name: &str| image::open(stage.folder.path().join(name)).unwrap().into_rgb8();
+    let shot = saved("test-clip-000007.png");
+    assert_eq!((shot.width() as usize, shot.height() as usize), (SIZE.width, SIZE.height));
+    assert!(*shot.as_raw() == picture(7));
+
+    stage.client.key('b');
+    stage.program.wait_for("split", "0.500");
+    stage.client.key('s');
+    stage.program.wait_for("screenshot", "test-clip-000007-split.png");
+    let (shot, after, before) = (saved("test-clip-000007-split.png"), picture(7), before());
+    for (x, y, pixel) in shot.enumerate_pixels() {
+        let (x, y) = (x as usize, y as usize);
+        if x >= SIZE.width / 2 {
+            let at = (y * SIZE.width + x) * 3;
+            assert_eq!(pixel.0, after[at..at + 3], "after at {x}, {y}");
+        } else if x % 40 > 1 && x % 40 < 38 && y % 40 > 1 && y % 40 < 38 {
+            // Away from the edges of its fields the chessboard is what it was.
+            let at = (y / 2 * BEFORE.width + x / 2) * 3;
+            assert_eq!(pixel.0, before[at..at + 3], "before at {x}, {y}");
+        }
+    }
+}
+
+fn resized_and_letterboxed() {
+    let mut stage = Stage::set(&[], "frame 5").without_numbers();
+    for (width, height) in [(800, 800), (901, 300), (200, 700)] {
+        stage.client.resize(stage.window, width, height);
+        stage.program.wait_for("size", &format!("{width}x{height}"));
+        let (w, h) = (width as usize, height as usize);
+        stage.see("letterboxed", |shot| {
+            let pixel = |x: usize, y: usize| {
+                let at = (y * shot.width + x) * 3;
+                [shot.rgb[at], shot.rgb[at + 1], shot.rgb[at + 2]]
+            };
+            if (shot.width, shot.height) != (w, h) {
+                return Err("the size is not there yet".into());
+            }
+            let corners = [pixel(0, 0), pixel(w - 1, 0), pixel(0, h - 1), pixel(w - 1, h - 1)];
+            if corners != [[22, 24, 29]; 4] {
+                return Err(format!("corners of {w}×{h}: {corners:?}"));
+            }
+            // The middle of the picture: half of the ramps, and the frame's own blue.
+            let middle = pixel(w / 2, h / 2);
+            let wanted = [127, 127, (5 * 47 % 256) as u8];
+            let off = middle.iter().zip(wanted).map(|(a, b)| a.abs_diff(b)).max().unwrap_or(0);
+            if off > 2 { Err(format!("middle of {w}×{h}: {middle:?}")) } else { Ok(()) }
+        });
+    }
+    // Frames arrive while the size keeps changing.
+    stage.program.say("flood 300");
+    for n in 0..60 {
+        stage.client.resize(stage.window, 300 + 7 * n, 600 - 5 * n);
+    }
+    stage.program.hear("flood");
+    stage.client.resize(stage.window, SIZE.width as u32, SIZE.height as u32);
+    stage.see("frame 299", is_frame(299));
+}
+
+fn unmapped_and_mapped_again() {
+    let mut stage = Stage::set(&["fifo"], "frame 1").without_numbers();
+    stage.client.map(stage.window, false);
+    stage.program.hear("frame 1");
+    // A file goes on while nobody looks.
+    for n in 2..20 {
+        assert_eq!(stage.program.frame(n), "Shown");
+    }
+    stage.client.map(stage.window, true);
+    stage.see("frame 19", is_frame(19));
+    let status = stage.program.status();
+    let (shown, hidden): (u64, u64) = (status["shown"].parse().unwrap(), status["hidden"].parse().unwrap());
+    assert_eq!((shown + hidden, status["replaced"].as_str()), (19, "0"));
+}
+
+/// The stream must hear of it, and the program must end well.
+fn expect_closed(mut stage: Stage, by_user: bool) {
+    let report = pairs(&stage.program.hear("report"));
+    assert_eq!(report["by_user"], by_user.to_string());
+    assert_eq!((report["shown"].as_str(), report["aged"].as_str()), ("1", "true"));
+    assert!(stage.program.exit().success());
+}
+
+fn closed_by_q() {
+    let stage = Stage::set(&[], "frame 1");
+    stage.client.key('q');
+    expect_closed(stage, true);
+}
+
+fn closed_by_escape() {
+    let stage = Stage::set(&[], "frame 1");
+    stage.client.press(ESCAPE);
+    expect_closed(stage, true);
+}
+
+fn closed_by_the_button() {
+    let stage = Stage::set(&["fifo"], "frame 1");
+    stage.client.click_close(stage.window);
+    expect_closed(stage, true);
+}
+
+fn closed_by_the_handle() {
+    let mut stage = Stage::set(&[], "frame 1");
+    stage.program.say("close");
+    expect_closed(stage, false);
+}
+
+fn the_end_keeps_the_last_picture() {
+    let mut stage = Stage::set(&["fifo"], "frame 1").without_numbers();
+    stage.program.frame(2);
+    stage.program.say("finish");
+    stage.program.wait_for("ended", "true");
+    stage.see("frame 2", is_frame(2));
+    crate::driver::until("the title should say so", || {
+        (stage.client.title(stage.window) == "window test — end").then_some(())
+    });
+    stage.client.key('q');
+    let report = pairs(&stage.program.hear("report"));
+    assert_eq!((report["shown"].as_str(), report["by_user"].as_str()), ("2", "true"));
+}
+
+fn a_file_is_shown_frame_by_frame() {
+    let mut stage = Stage::set(&["fifo", "close-at-end"], "frame 1");
+    stage.program.say("flood 100");
+    stage.program.say("finish");
+    assert_eq!(stage.program.hear("flood"), "Some(Shown)");
+    let report = pairs(&stage.program.hear("report"));
+    let count = |key: &str| report[key].parse::<u64>().unwrap();
+    assert_eq!((count("shown") + count("hidden"), count("replaced")), (101, 0));
+    assert_eq!((report["by_user"].as_str(), report["path"].starts_with("host-upload")), ("false", true));
+    assert!(stage.program.exit().success());
+}
+
+fn a_flood_is_thinned() {
+    let mut stage = Stage::set(&["close-at-end"], "frame 1");
+    stage.program.say("flood 500");
+    stage.program.hear("flood");
+    stage.program.say("finish");
+    let report = pairs(&stage.program.hear("report"));
+    let count = |key: &str| report[key].parse::<u64>().unwrap();
+    // Each frame was shown or is counted as replaced.
+    assert_eq!(count("shown") + count("hidden") + count("replaced"), 501);
+    assert!(count("shown") > 1);
+}
+
+fn no_frames_no_window() {
+    let server = Xvfb::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(Some(&server.display), folder.path(), &[], &[]);
+    program.hear("path");
+    assert_eq!(program.status()["open"], "false");
+    program.say("finish");
+    let report = pairs(&program.hear("report"));
+    assert_eq!((report["shown"].as_str(), report["aged"].as_str()), ("0", "false"));
+    assert!(program.exit().success());
+}
+
+fn two_windows_in_a_row() {
+    let mut stage = Stage::set(&["twice"], "frame 1").without_numbers();
+    stage.see("frame 1", is_frame(1));
+    stage.program.say("close");
+    stage.program.hear("report");
+    stage.program.say("frame 2");
+    stage.program.wait_for("shown", "1");
+    stage.window = crate::driver::until("the second window should be found", || stage.client.find());
+    stage.client.focus(stage.window);
+    let mut stage = stage.without_numbers();
+    stage.see("frame 2", is_frame(2));
+    stage.program.say("close");
+    stage.program.hear("report");
+    assert!(stage.program.exit().success());
+}
+
+fn idle_costs_nothing() {
+    let mut stage = Stage::set(&[], "frame 1");
+    let ticks = |program: &Program| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", program.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let (drawn, before) = (stage.program.status()["drawn"].clone(), ticks(&stage.program));
+    // A measurement over time, not a wait for something to happen.
+    std::thread::sleep(Duration::from_secs(4));
+    let used = ticks(&stage.program) - before;
+    let drawn_now = stage.program.status()["drawn"].clone();
+    let draws = drawn_now.parse::<u64>().unwrap() - drawn.parse::<u64>().unwrap();
+    // One draw to say that nothing comes any more; ticks are hundredths of a second.
+    assert!(draws <= 2, "{draws} draws without a frame");
+    assert!(used <= 20, "{used} hundredths of a second of CPU time in four idle seconds");
+}
+
+/// A child that cannot open a window says one sentence and fails.
+fn expect_error(display: Option<&str>, env: &[(&str, &str)], words: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(display, folder.path(), &[], env);
+    let error = program.hear("error");
+    for word in words {
+        assert!(error.contains(word), "{word:?} is not in {error:?}");
+    }
+    assert_eq!(program.exit().code(), Some(1));
+}
+
+fn no_server_is_a_sentence() {
+    expect_error(None, &[], &["Unsupported", "neither WAYLAND_DISPLAY nor DISPLAY is set"]);
+    expect_error(Some(":6543"), &[], &["Unsupported", "X11 :6543"]);
+    expect_error(None, &[("WAYLAND_DISPLAY", "/nonexistent/wayland-0")], &["Unsupported", "Wayland /nonexistent"]);
+}
+
+fn a_server_that_stopped_is_a_sentence() {
+    let server = Xvfb::start().unwrap();
+    server.signal("STOP");
+    let begun = Instant::now();
+    expect_error(Some(&server.display), &[], &["Unsupported", "no answer within 5 seconds"]);
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    server.signal("CONT");
+}
+
+fn a_missing_library_is_a_sentence() {
+    let server = Xvfb::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // A file of the library's name that is none stands before the real one.
+    let names = ["libxkbcommon-x11.so.0", "libxkbcommon-x11.so"];
+    for name in names {
+        std::fs::write(folder.path().join(name), "not a library").unwrap();
+    }
+    let path = folder.path().to_str().unwrap();
+    expect_error(
+        Some(&server.display),
+        &[("LD_LIBRARY_PATH", path)],
+        &["Unsupported", "libxkbcommon-x11", "apt install libxkbcommon-x11-0"],
+    );
+}
+
+fn a_server_that_dies_ends_the_program() {
+    let mut stage = Stage::set(&[], "frame 1");
+    stage.server.signal("KILL");
+    // Xlib ends the program by itself, before any code of ours is asked; what matters is that it ends.
+    assert!(!stage.program.exit().success());
+}
