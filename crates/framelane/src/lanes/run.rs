@@ -49,7 +49,12 @@ impl<'a, I: Iterator<Item = Result<Batch>>> Run<'a, I> {
                     Err(error) => Err(error),
                 },
             };
+            // An error is told before more is read: an input of nothing else would be read for ever.
+            let failed = ticket.is_err();
             self.tickets.push_back(ticket);
+            if failed {
+                return;
+            }
         }
     }
 }
