@@ -22,7 +22,7 @@ fn mix(n: u64) -> u64 {
 
 /// Spin, most often not at all, at times for up to 60 µs.
 fn delay(n: u64) {
-    let spins = if mix(n) % 8 == 0 { mix(n ^ 77) % 60 } else { 0 };
+    let spins = if mix(n).is_multiple_of(8) { mix(n ^ 77) % 60 } else { 0 };
     let start = Instant::now();
     while start.elapsed() < Duration::from_micros(spins) {
         std::hint::spin_loop();
