@@ -1,1 +1,0 @@
-//! Examples live beside this file, numbered in reading order.

@@ -1,0 +1,74 @@
+//! Each example runs, quickly, and says what its text promises.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What the example printed.
+fn run(program: &str) -> String {
+    let start = Instant::now();
+    let output = Command::new(program).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {}\n{text}{errors}", output.status);
+    assert!(start.elapsed() < Duration::from_secs(10), "{program} took {:?}", start.elapsed());
+    text
+}
+
+#[track_caller]
+fn assert_says(text: &str, what: &str) {
+    assert!(text.contains(what), "{what:?} is not in:\n{text}");
+}
+
+#[test]
+fn feed() {
+    let text = run(env!("CARGO_BIN_EXE_01-feed"));
+    assert_says(&text, r#"a batch holds ["u8[32×8×8]", "i64[32]"]"#);
+    // 23 batches of 32 rows and one of 5; pixels of batch n are n.
+    let sum = (1..=23).map(|n| n * 32 * 64).sum::<u64>() + 24 * 5 * 64;
+    assert_says(&text, &format!("{} rows, sum of all pixels {sum}", 23 * 32 + 5));
+    assert_says(&text, "24 batches in ");
+    assert_says(&text, "limited by the ");
+    // Only the feed's own thread waited for the device.
+    let waits = text.lines().last().and_then(|line| line.split_once(": ")).map(|(_, names)| names);
+    assert!(matches!(waits, Some("[]" | r#"["feed: copy out of the pinned slot"]"#)), "{waits:?}");
+}
+
+#[test]
+fn lanes() {
+    let text = run(env!("CARGO_BIN_EXE_02-lanes"));
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 13, "{text}");
+    for (n, line) in lines[..12].iter().enumerate() {
+        match n {
+            5 => assert_eq!(*line, "scale on frame 5 of numbers: cannot make anything of it"),
+            _ => {
+                let x = n * 3;
+                assert_eq!(*line, format!("frame {n} of numbers: [{x}, {x}, {x}, {x}]"));
+            }
+        }
+    }
+}
+
+#[test]
+fn latest() {
+    let text = run(env!("CARGO_BIN_EXE_03-latest"));
+    let shown = text.lines().next().and_then(|l| l.strip_prefix("shown: [")?.strip_suffix(']'));
+    let shown: Vec<u64> = shown.unwrap().split(", ").map(|n| n.parse().unwrap()).collect();
+    assert!(shown.is_sorted_by(|a, b| a < b) && shown.last() == Some(&99), "{text}");
+    let (out, dropped) = (shown.len(), 100 - shown.len());
+    assert_says(&text, &format!("of 100 frames {out} were shown and {dropped} dropped"));
+    assert!(dropped > 30, "{text}");
+    assert_says(&text, "bottleneck: sink");
+}
+
+#[test]
+fn simulate() {
+    let text = run(env!("CARGO_BIN_EXE_04-simulate"));
+    assert_says(&text, "with every wait: [2, 4, 6, 8]");
+    assert_says(&text, "checked: found in 1000 of 1000 interleavings");
+    assert_says(&text, r#""double" on "compute" writes bytes 0..4 of buffer #"#);
+    assert_says(&text, r#"without waiting for "copy" on "upload", which writes them"#);
+    let wrong =
+        text.lines().nth(1).and_then(|l| l.split(" in ").nth(1)?.split(' ').next()?.parse::<u32>().ok());
+    assert!(wrong.is_some_and(|wrong| wrong > 10), "{text}");
+}
