@@ -7,9 +7,9 @@ use crate::offscreen::Canvas;
 use crate::overlay::{Content, Divider, Info};
 use crate::pane::Slot;
 use crate::screen::{Acquired, Scene, Screen};
+use crate::screenshot;
 use crate::upload::{self, Upload};
 use crate::window::{WindowOptions, WindowReport};
-use crate::screenshot;
 use framelane::Result;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ use winit::window::{CursorIcon, Fullscreen, WindowId};
 const READING: Duration = Duration::from_millis(500);
 /// So long after the last frame the numbers are drawn once more, to say that nothing comes.
 const SETTLE: Duration = Duration::from_millis(2200);
+/// A surface that could not be drawn into is asked again after this long.
+const RETRY: Duration = Duration::from_millis(100);
 /// A message stays this long.
 const MESSAGE: Duration = Duration::from_millis(3500);
 /// Points around the divider where the mouse takes hold of it.
@@ -58,6 +60,8 @@ pub(crate) struct App {
     rate: Rate,
     rate_at: Option<Instant>,
     settle_at: Option<Instant>,
+    /// The surface gave nothing to draw into: ask again then.
+    retry_at: Option<Instant>,
     message: Option<(String, Instant)>,
     last_screenshot: Option<PathBuf>,
     saving: Vec<JoinHandle<()>>,
@@ -98,6 +102,7 @@ impl App {
             rate: Rate::default(),
             rate_at: None,
             settle_at: None,
+            retry_at: None,
             message: None,
             last_screenshot: None,
             saving: Vec::new(),
@@ -199,6 +204,7 @@ impl App {
             }
             Acquired::Hidden => {
                 self.hidden += u64::from(self.take());
+                self.retry_at = Some(Instant::now() + RETRY);
                 return Ok(());
             }
         };
@@ -266,10 +272,12 @@ impl App {
 
     fn content(&self, now: Instant) -> Content {
         let meta = self.slot.as_ref().and_then(|slot| slot.meta.as_ref());
+        // The meter has not seen the first frame yet: it is being drawn now.
+        let first = meta.filter(|_| self.shown == 0).map(|meta| now.saturating_duration_since(meta.captured));
         let info = self.info.then(|| Info {
             name: meta.map_or_else(|| self.options.title.clone(), |meta| meta.source.to_string()),
             fps: self.rate.fps,
-            age_ms: self.rate.age.as_secs_f64() * 1e3,
+            age_ms: first.unwrap_or(self.rate.age).as_secs_f64() * 1e3,
             dropped: self.link.replaced(),
             state: self.state(),
         });
@@ -353,7 +361,9 @@ impl App {
         }
         match keys::action(&key.logical_key) {
             // A key that is held moves the divider on, but does not pause and go on and pause.
-            Some(action) if !key.repeat || matches!(action, Action::MoveDivider(_)) => self.act(action, events),
+            Some(action) if !key.repeat || matches!(action, Action::MoveDivider(_)) => {
+                self.act(action, events)
+            }
             _ => Ok(()),
         }
     }
@@ -473,6 +483,10 @@ impl ApplicationHandler<Message> for App {
             self.read_numbers(now, true);
             self.redraw();
         }
+        if self.retry_at.is_some_and(|at| now >= at) {
+            self.retry_at = None;
+            self.redraw();
+        }
         if self.message.as_ref().is_some_and(|(_, until)| now >= *until) {
             self.message = None;
             self.redraw();
@@ -481,7 +495,8 @@ impl ApplicationHandler<Message> for App {
         if over && (self.options.close_at_end || self.screen.is_none()) {
             self.close(events, false);
         }
-        let next = self.settle_at.into_iter().chain(self.message.as_ref().map(|(_, until)| *until)).min();
+        let message_ends = self.message.as_ref().map(|(_, until)| *until);
+        let next = [self.settle_at, self.retry_at, message_ends].into_iter().flatten().min();
         events.set_control_flow(next.map_or(ControlFlow::Wait, ControlFlow::WaitUntil));
         self.tell_status();
     }

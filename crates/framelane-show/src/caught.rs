@@ -37,6 +37,9 @@ mod tests {
     fn a_panic_becomes_an_error() {
         assert_eq!(quietly("here", || 3).unwrap(), 3);
         let error = quietly("winit", || panic!("no {}", "XInput")).unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Panic, "winit panicked: no XInput"));
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::Panic, "winit panicked: no XInput")
+        );
     }
 }

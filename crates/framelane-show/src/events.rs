@@ -50,7 +50,9 @@ fn make(server: &Server) -> Result<EventLoop<Message>> {
             ErrorKind::Argument,
             "no window can be opened here: another thread of this process shows windows already, or its display server was lost",
         )),
-        Ok(Err(error)) => Err(server::explain(Error::new(ErrorKind::Unsupported, error.to_string()).because(error))),
+        Ok(Err(error)) => {
+            Err(server::explain(Error::new(ErrorKind::Unsupported, error.to_string()).because(error)))
+        }
         Err(panic) => Err(server::explain(panic)),
     }
 }

@@ -24,8 +24,8 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("f", "full screen"),
     ("s", "save a screenshot"),
     ("b", "before and after"),
-    ("← →", "move the divider"),
-    ("i", "show or hide this line of numbers"),
+    ("left right", "move the divider"),
+    ("i", "rate, age and drops"),
     ("h", "these keys"),
     ("q", "close"),
 ];

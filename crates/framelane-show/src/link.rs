@@ -74,7 +74,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(window: u64, policy: Policy, proxy: EventLoopProxy<Message>, path: String) -> Arc<Self> {
+    pub(crate) fn new(
+        window: u64,
+        policy: Policy,
+        proxy: EventLoopProxy<Message>,
+        path: String,
+    ) -> Arc<Self> {
         Arc::new(Self {
             mailbox: Mailbox::new(policy),
             window,

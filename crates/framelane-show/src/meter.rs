@@ -54,11 +54,6 @@ impl Meter {
         self.count += 1;
     }
 
-    /// When the last frame was shown.
-    pub(crate) fn last(&self) -> Option<Instant> {
-        self.recent.back().map(|&(at, _)| at)
-    }
-
     /// Rate and mean age over the second before `now`.
     pub(crate) fn rate(&mut self, now: Instant) -> Rate {
         // The frame just outside the window stays: the rate of a slow stream needs two frames.

@@ -140,7 +140,11 @@ impl Canvas {
             texture.as_image_copy(),
             wgpu::TexelCopyBufferInfo {
                 buffer: &staging,
-                layout: wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(pitch), rows_per_image: None },
+                layout: wgpu::TexelCopyBufferLayout {
+                    offset: 0,
+                    bytes_per_row: Some(pitch),
+                    rows_per_image: None,
+                },
             },
             extent,
         );
@@ -150,7 +154,8 @@ impl Canvas {
 }
 
 fn read_rgb(gpu: &Gpu, staging: &wgpu::Buffer, size: ImageSize, pitch: usize) -> Result<Vec<u8>> {
-    let failed = |what: String| Error::new(ErrorKind::Device, format!("reading a picture back failed: {what}"));
+    let failed =
+        |what: String| Error::new(ErrorKind::Device, format!("reading a picture back failed: {what}"));
     let (tell, mapped) = mpsc::channel();
     staging.map_async(wgpu::MapMode::Read, .., move |result| {
         let _ = tell.send(result);
@@ -172,4 +177,82 @@ fn read_rgb(gpu: &Gpu, staging: &wgpu::Buffer, size: ImageSize, pitch: usize) ->
     drop(view);
     staging.unmap();
     Ok(rgb)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay::{Divider, Info};
+    use framelane::frame::FrameMeta;
+
+    /// Draw the whole overlay, and compare with the picture that was looked at when it was last changed
+    /// (`UPDATE_REFERENCES=1` writes it anew). Drivers round and blend differently: no channel may be off
+    /// by more than 48, and not more than 0.5 % of them by more than 3.
+    fn look(name: &str, target: ImageSize, scale: f32, content: impl FnOnce(Rect) -> Content) {
+        let mut offscreen = match Offscreen::new() {
+            Ok(offscreen) => offscreen,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let size = ImageSize { width: 480, height: 270 };
+        let pixel = |i: usize| {
+            let (x, y) = (i % size.width, i / size.width);
+            [(x * 255 / size.width) as u8, (y * 255 / size.height) as u8, 140]
+        };
+        let after: Vec<u8> = (0..size.width * size.height).flat_map(pixel).collect();
+        let before: Vec<u8> = after.iter().map(|c| 255 - c).collect();
+        let meta = FrameMeta::new("clip.mp4", 0);
+        let frame = Frame { rgb: &after, size, meta: &meta, before: Some((&before, size)) };
+        let rgb = offscreen.draw(frame, target, Some(0.4), scale, content).unwrap();
+
+        let path = format!("{}/tests/reference/{name}.png", env!("CARGO_MANIFEST_DIR"));
+        let (width, height) = (target.width as u32, target.height as u32);
+        if std::env::var_os("UPDATE_REFERENCES").is_some() {
+            image::save_buffer(&path, &rgb, width, height, image::ColorType::Rgb8).unwrap();
+        }
+        let reference = image::open(&path).unwrap().into_rgb8();
+        assert_eq!(reference.dimensions(), (width, height));
+        let off: Vec<u8> = reference.as_raw().iter().zip(&rgb).map(|(a, b)| a.abs_diff(*b)).collect();
+        let worst = off.iter().max().copied().unwrap_or(0);
+        let share = off.iter().filter(|&&d| d > 3).count() as f64 / off.len() as f64;
+        assert!(worst <= 48 && share <= 0.005, "{name}: {share} of the channels differ, by {worst} at most");
+    }
+
+    fn info() -> Option<Info> {
+        let name = "clip.mp4".to_owned();
+        Some(Info { name, fps: 23.976, age_ms: 41.7, dropped: 3, state: Some("paused") })
+    }
+
+    fn divider(rect: Rect) -> Option<Divider> {
+        let small = ImageSize { width: 480, height: 270 };
+        let large = ImageSize { width: 960, height: 540 };
+        Some(Divider { x: rect.column(0.4), rect, before: small, after: large })
+    }
+
+    #[test]
+    fn the_overlay_looks_as_it_did() {
+        look("overlay", ImageSize { width: 760, height: 480 }, 1.0, |rect| Content {
+            info: info(),
+            divider: divider(rect),
+            help: None,
+            message: Some("Saved clip-000123.png".into()),
+        });
+    }
+
+    #[test]
+    fn the_overlay_is_sharp_at_twice_the_scale() {
+        look("overlay-2x", ImageSize { width: 1200, height: 675 }, 2.0, |rect| Content {
+            info: info(),
+            divider: divider(rect),
+            help: None,
+            message: Some("Saved clip-000123.png".into()),
+        });
+    }
+
+    #[test]
+    fn the_help_fits_a_small_window() {
+        look("help-small", ImageSize { width: 200, height: 112 }, 1.0, |_| Content {
+            help: Some("host-upload (llvmpipe, Vulkan)".into()),
+            ..Content::default()
+        });
+    }
 }

@@ -8,9 +8,9 @@ use egui_wgpu::{RendererOptions, ScreenDescriptor};
 use framelane::frame::ImageSize;
 
 const TEXT: Color32 = Color32::from_rgb(232, 234, 240);
-const DIM: Color32 = Color32::from_rgb(150, 156, 168);
+const DIM: Color32 = Color32::from_rgb(176, 181, 192);
 const ACCENT: Color32 = Color32::from_rgb(255, 196, 92);
-const PLATE: Color32 = Color32::from_rgba_premultiplied(10, 11, 14, 190);
+const PLATE: Color32 = Color32::from_rgba_premultiplied(12, 13, 16, 208);
 /// Points between an edge and what lies at it.
 const MARGIN: f32 = 10.0;
 /// Points between a plate's edge and its text.
@@ -131,13 +131,15 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
     if let Some(divider) = &content.divider {
         paint_divider(painter, scale, divider);
     }
+    // Messages stand below the numbers: the bottom belongs to the labels of the divider.
+    let mut below = screen.top() + MARGIN;
     if let Some(info) = &content.info {
         let at = screen.left_top() + vec2(MARGIN, MARGIN);
-        plate(painter, at, Align2::LEFT_TOP, &info_parts(info));
+        below = plate(painter, at, Align2::LEFT_TOP, &info_parts(info)).bottom() + MARGIN / 2.0;
     }
     if let Some(message) = &content.message {
-        let at = screen.center_bottom() - vec2(0.0, MARGIN);
-        plate(painter, at, Align2::CENTER_BOTTOM, &[(message.clone(), TEXT)]);
+        let at = pos2(screen.left() + MARGIN, below);
+        plate(painter, at, Align2::LEFT_TOP, &[(shortened(message, 90), TEXT)]);
     }
     if let Some(path) = &content.help {
         paint_help(painter, screen, path);
@@ -147,7 +149,8 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
 fn info_parts(info: &Info) -> Vec<(String, Color32)> {
     let mut parts = vec![
         (shortened(&info.name, 48), TEXT),
-        (format!("{:.1} fps", info.fps), DIM),
+        // No rate can be told of one frame, or of a stream that has gone silent.
+        (if info.fps > 0.0 { format!("{:.1} fps", info.fps) } else { "– fps".into() }, DIM),
         (format!("{} old", duration(info.age_ms)), DIM),
         (format!("{} dropped", info.dropped), if info.dropped == 0 { DIM } else { ACCENT }),
     ];
@@ -202,11 +205,17 @@ fn paint_divider(painter: &Painter, scale: f32, divider: &Divider) {
     let (top, bottom) = (to_points(rect.y), to_points(rect.y + rect.height));
     let (left, right) = (to_points(rect.x), to_points(rect.x + rect.width));
 
-    let line = |width: f32, color| painter.line_segment([pos2(x, top), pos2(x, bottom)], Stroke::new(width, color));
+    let line =
+        |width: f32, color| painter.line_segment([pos2(x, top), pos2(x, bottom)], Stroke::new(width, color));
     line(4.0, Color32::from_black_alpha(90));
     line(1.5, Color32::from_white_alpha(235));
     let middle = pos2(x, (top + bottom) / 2.0);
-    painter.circle(middle, 11.0, Color32::from_black_alpha(170), Stroke::new(1.5, Color32::from_white_alpha(235)));
+    painter.circle(
+        middle,
+        11.0,
+        Color32::from_black_alpha(215),
+        Stroke::new(1.5, Color32::from_white_alpha(235)),
+    );
     for side in [-1.0, 1.0] {
         let tip = middle + vec2(side * 7.0, 0.0);
         let back = vec2(side * -3.5, 3.5);
@@ -230,8 +239,8 @@ fn paint_divider(painter: &Painter, scale: f32, divider: &Divider) {
 
 fn paint_help(painter: &Painter, screen: egui::Rect, path: &str) {
     const ROW: f32 = 23.0;
-    const KEYS: f32 = 76.0;
-    const WIDTH: f32 = 330.0;
+    const KEYS: f32 = 84.0;
+    const WIDTH: f32 = 300.0;
     let height = ROW * (HELP.len() as f32 + 1.6) + 2.0 * 14.0;
     // A window smaller than the panel shows it smaller.
     let shrink = ((screen.width() - 8.0) / WIDTH).min((screen.height() - 8.0) / height).clamp(0.3, 1.0);
@@ -265,6 +274,9 @@ mod tests {
 
     #[test]
     fn ages_read_well() {
-        assert_eq!([0.04, 9.94, 9.96, 412.4, 12_345.0].map(duration), ["0.0 ms", "9.9 ms", "10 ms", "412 ms", "12 s"]);
+        assert_eq!(
+            [0.04, 9.94, 9.96, 412.4, 12_345.0].map(duration),
+            ["0.0 ms", "9.9 ms", "10 ms", "412 ms", "12 s"]
+        );
     }
 }

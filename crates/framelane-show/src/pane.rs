@@ -55,7 +55,10 @@ fn check_picture(what: &str, meta: &FrameMeta, rgb: &[u8], size: ImageSize) -> R
         return Ok(());
     }
     let (got, want) = (rgb.len(), size.bytes());
-    Err(Error::new(ErrorKind::Argument, format!("{meta}: {what} has {got} bytes, but {size} RGB needs {want}")))
+    Err(Error::new(
+        ErrorKind::Argument,
+        format!("{meta}: {what} has {got} bytes, but {size} RGB needs {want}"),
+    ))
 }
 
 /// A handle to the pane of a window. Clones push into the same pane, from any thread.
@@ -186,11 +189,9 @@ mod tests {
         let frame = Frame { rgb: &[0; 11], size, meta: &meta, before: None };
         let error = frame.check().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Argument);
-        assert_eq!(
-            error.to_string(),
-            "frame 7 of clip: the picture has 11 bytes, but 2×2 RGB needs 12"
-        );
-        let frame = Frame { rgb: &[0; 12], before: Some((&[0; 12], ImageSize { width: 1, height: 1 })), ..frame };
+        assert_eq!(error.to_string(), "frame 7 of clip: the picture has 11 bytes, but 2×2 RGB needs 12");
+        let frame =
+            Frame { rgb: &[0; 12], before: Some((&[0; 12], ImageSize { width: 1, height: 1 })), ..frame };
         assert!(frame.check().unwrap_err().to_string().contains("the picture before has 12 bytes"));
         let none = ImageSize { width: 0, height: 2 };
         let frame = Frame { rgb: &[], size: none, meta: &meta, before: None };

@@ -3,6 +3,7 @@
 use crate::gpu::{self, Gpu};
 use crate::overlay::{Content, Overlay};
 use crate::pane::Policy;
+use crate::server;
 use crate::upload::Uploaded;
 use crate::view::{self, Rect, View};
 use framelane::frame::ImageSize;
@@ -77,8 +78,11 @@ impl Screen {
             use winit::platform::wayland::WindowAttributesExtWayland;
             attributes.with_name("framelane", "framelane")
         };
-        let failed = |what: String| Error::new(ErrorKind::Device, format!("the window cannot be opened: {what}"));
-        let window = events.create_window(attributes).map_err(|e| failed(e.to_string()).because(e))?;
+        let failed =
+            |what: String| Error::new(ErrorKind::Device, format!("the window cannot be opened: {what}"));
+        let window = events
+            .create_window(attributes)
+            .map_err(|e| failed(server::plain(&e.to_string()).to_owned()).because(e))?;
         let window = Arc::new(window);
         let surface =
             instance.create_surface(window.clone()).map_err(|e| failed(e.to_string()).because(e))?;
@@ -101,7 +105,11 @@ impl Screen {
                 color_space: wgpu::SurfaceColorSpace::Auto,
                 width: size.width,
                 height: size.height,
-                present_mode: if vsync { wgpu::PresentMode::AutoVsync } else { wgpu::PresentMode::AutoNoVsync },
+                present_mode: if vsync {
+                    wgpu::PresentMode::AutoVsync
+                } else {
+                    wgpu::PresentMode::AutoNoVsync
+                },
                 // One picture waiting keeps a live stream young; two keep a file smooth.
                 desired_maximum_frame_latency: if policy == Policy::Latest { 1 } else { 2 },
                 alpha_mode: wgpu::CompositeAlphaMode::Auto,
@@ -164,7 +172,10 @@ impl Screen {
         self.failures = if matches!(acquired, Acquired::Again) { self.failures + 1 } else { 0 };
         if self.failures > PATIENCE {
             let adapter = &self.gpu.adapter;
-            return Err(Error::new(ErrorKind::Device, format!("the window's surface on {adapter} stays unusable")));
+            return Err(Error::new(
+                ErrorKind::Device,
+                format!("the window's surface on {adapter} stays unusable"),
+            ));
         }
         Ok(acquired)
     }

@@ -92,7 +92,10 @@ mod tests {
         let size = ImageSize { width: 2, height: 1 };
         let first = write(folder.path(), "clip", &[1, 2, 3, 4, 5, 6], size).unwrap();
         let second = write(folder.path(), "clip", &[6, 5, 4, 3, 2, 1], size).unwrap();
-        assert_eq!((first.file_name().unwrap(), second.file_name().unwrap()), ("clip.png".as_ref(), "clip-2.png".as_ref()));
+        assert_eq!(
+            (first.file_name().unwrap(), second.file_name().unwrap()),
+            ("clip.png".as_ref(), "clip-2.png".as_ref())
+        );
         let read = |path| image::open(path).unwrap().into_rgb8().into_raw();
         assert_eq!((read(first), read(second)), (vec![1, 2, 3, 4, 5, 6], vec![6, 5, 4, 3, 2, 1]));
     }

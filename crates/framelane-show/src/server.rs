@@ -65,7 +65,10 @@ pub(crate) fn find() -> Result<Server> {
     } else {
         Error::new(
             ErrorKind::Unsupported,
-            format!("there is no screen that answers ({}); write to a file instead, or start a display server", refused.join("; ")),
+            format!(
+                "there is no screen that answers ({}); write to a file instead, or start a display server",
+                refused.join("; ")
+            ),
         )
     })
 }
@@ -107,6 +110,14 @@ fn ask_x11(name: &str) -> Result<(), String> {
         .unwrap_or_else(|_| Err(format!("no answer within {} seconds", PATIENCE.as_secs())))
 }
 
+/// A foreign sentence without the place in foreign source code that winit puts before it.
+pub(crate) fn plain(text: &str) -> &str {
+    match text.strip_prefix("os error at ").and_then(|rest| rest.split_once(": ")) {
+        Some((_place, sentence)) => sentence,
+        None => text,
+    }
+}
+
 /// Make winit's complaint about a library that cannot be loaded into a sentence that names the package.
 pub(crate) fn explain(error: Error) -> Error {
     /// Library, and the Debian package that brings it.
@@ -130,7 +141,7 @@ pub(crate) fn explain(error: Error) -> Error {
             ),
         )
         .because(error),
-        None => Error::new(ErrorKind::Unsupported, format!("no window can be opened: {text}")).because(error),
+        None => Error::new(ErrorKind::Unsupported, format!("no window can be opened: {}", plain(&text))).because(error),
     }
 }
 
@@ -148,6 +159,10 @@ mod tests {
         assert!(foreign("opening library failed (libX11-xcb.so.1: no)").contains("apt install libx11-xcb1"));
         assert!(foreign("opening library failed (libX11.so.6: no)").contains("apt install libx11-6"));
         assert_eq!(foreign("bad day"), "no window can be opened: bad day");
+        assert_eq!(
+            foreign("os error at /a/mod.rs:788: no such: thing"),
+            "no window can be opened: no such: thing"
+        );
     }
 
     #[cfg(all(unix, not(target_os = "macos")))]

@@ -50,7 +50,11 @@ impl Upload {
         gpu.queue.write_texture(
             uploaded.texture.as_image_copy(),
             &picture.rgba,
-            wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(4 * extent.width), rows_per_image: None },
+            wgpu::TexelCopyBufferLayout {
+                offset: 0,
+                bytes_per_row: Some(4 * extent.width),
+                rows_per_image: None,
+            },
             extent,
         );
         Ok(Some(uploaded))

@@ -124,6 +124,9 @@ impl Window {
     /// [`ErrorKind::Device`] if the display server or the adapter fails for good, and
     /// [`ErrorKind::Unsupported`] for a picture larger than the adapter takes. Panes are told
     /// [`Shown::Closed`](crate::Shown) in every case.
+    ///
+    /// One failure cannot be an error: when an X server goes away, Xlib says so on standard error and ends
+    /// the process with exit code 1.
     pub fn run(self) -> Result<WindowReport> {
         let Self { options, mut events, instance, adapter, closing } = self;
         let link = closing.0.clone();
@@ -137,7 +140,8 @@ impl Window {
                 report
             }
             Ok(Err(error)) => {
-                Err(Error::new(ErrorKind::Device, format!("the display server failed: {error}")).because(error))
+                Err(Error::new(ErrorKind::Device, format!("the display server failed: {error}"))
+                    .because(error))
             }
             Err(payload) => Err(Error::from_panic("the window", payload.as_ref())),
         }

@@ -17,7 +17,11 @@ pub fn picture(n: u64) -> Vec<u8> {
     let pixel = |i: usize| {
         let (x, y) = (i % SIZE.width, i / SIZE.width);
         let ramp = (x * 255 / (SIZE.width - 1)) as u8;
-        if y < SIZE.height / 3 { [ramp; 3] } else { [ramp, (y * 255 / (SIZE.height - 1)) as u8, (n * 47 % 256) as u8] }
+        if y < SIZE.height / 3 {
+            [ramp; 3]
+        } else {
+            [ramp, (y * 255 / (SIZE.height - 1)) as u8, (n * 47 % 256) as u8]
+        }
     };
     (0..SIZE.width * SIZE.height).flat_map(pixel).collect()
 }
@@ -94,7 +98,10 @@ fn stream(pane: Pane, orders: &Receiver<String>) {
         match words[0] {
             "frame" => println!("frame {} {:?}", number(), show(number(), words.len() > 2)),
             "flood" => {
-                let last = (0..number()).map(|n| show(n, false)).last();
+                let mut last = None;
+                for n in 0..number() {
+                    last = Some(show(n, false));
+                }
                 println!("flood {last:?}");
             }
             // The last pane is dropped.

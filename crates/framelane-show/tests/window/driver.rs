@@ -17,6 +17,8 @@ pub struct Program {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
+    /// Heard while something else was waited for.
+    kept: Vec<String>,
 }
 
 /// Answers by name.
@@ -31,6 +33,8 @@ impl Program {
         if let Some(display) = display {
             command.env("DISPLAY", display);
         }
+        // Mesa's Vulkan layer looks for Wayland there, and complains on the terminal if it is not set.
+        command.env("XDG_RUNTIME_DIR", at);
         command.envs(env.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the child starts");
@@ -38,9 +42,13 @@ impl Program {
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let (tell, lines) = channel();
         std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).take_while(|line| tell.send(line.clone()).is_ok()).for_each(drop);
+            output
+                .lines()
+                .map_while(Result::ok)
+                .take_while(|line| tell.send(line.clone()).is_ok())
+                .for_each(drop);
         });
-        Self { child, input, lines }
+        Self { child, input, lines, kept: Vec::new() }
     }
 
     pub fn id(&self) -> u32 {
@@ -51,12 +59,15 @@ impl Program {
         writeln!(self.input, "{line}").expect("the child listens");
     }
 
-    /// The rest of the next line that begins with `word`.
+    /// The rest of the oldest line that begins with `word` and was not heard before.
     pub fn hear(&mut self, word: &str) -> String {
         self.hear_within(word, DEADLINE).unwrap_or_else(|| panic!("the child never said {word:?}"))
     }
 
     pub fn hear_within(&mut self, word: &str, time: Duration) -> Option<String> {
+        if let Some(at) = self.kept.iter().position(|line| line.starts_with(word)) {
+            return Some(self.kept.remove(at)[word.len()..].trim().to_owned());
+        }
         let deadline = Instant::now() + time;
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -64,6 +75,7 @@ impl Program {
                     if let Some(rest) = line.strip_prefix(word) {
                         return Some(rest.trim().to_owned());
                     }
+                    self.kept.push(line);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
             }
@@ -121,7 +133,10 @@ impl Drop for Program {
 }
 
 pub fn pairs(line: &str) -> Status {
-    line.split(' ').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    line.split(' ')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect()
 }
 
 /// A server, a client, and the child with its window on the screen and the first frame in it.
@@ -136,9 +151,13 @@ pub struct Stage {
 
 impl Stage {
     pub fn set(args: &[&str], first: &str) -> Self {
+        Self::set_with(args, first, &[])
+    }
+
+    pub fn set_with(args: &[&str], first: &str, env: &[(&str, &str)]) -> Self {
         let server = Xvfb::start().expect("it started before");
         let folder = tempfile::tempdir().expect("a folder");
-        let mut program = Program::start(Some(&server.display), folder.path(), args, &[]);
+        let mut program = Program::start(Some(&server.display), folder.path(), args, env);
         program.say(first);
         program.wait("the first frame should be shown", |status| status["shown"] != "0");
         let client = server.client();
@@ -156,6 +175,10 @@ impl Stage {
 
     /// Look at the window until it looks as it should.
     pub fn see(&self, what: &str, looks_right: impl Fn(&Shot) -> Result<(), String>) -> Shot {
+        if std::env::var_os("UPDATE_REFERENCES").is_some() {
+            // There is nothing to compare with yet, so nothing says when the picture is complete.
+            std::thread::sleep(Duration::from_secs(1));
+        }
         let deadline = Instant::now() + DEADLINE;
         loop {
             let shot = self.client.shot(self.window);
@@ -191,7 +214,8 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 fn keep(what: &str, shot: &Shot) -> String {
     let name = what.replace(|c: char| !c.is_alphanumeric(), "-");
     let path = format!("{}/{name}.png", env!("CARGO_TARGET_TMPDIR"));
-    match image::save_buffer(&path, &shot.rgb, shot.width as u32, shot.height as u32, image::ColorType::Rgb8) {
+    match image::save_buffer(&path, &shot.rgb, shot.width as u32, shot.height as u32, image::ColorType::Rgb8)
+    {
         Ok(()) => path,
         Err(e) => e.to_string(),
     }

@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{
-    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ClientMessageEvent, ConfigureWindowAux, ConnectionExt, EventMask,
-    ImageFormat, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT, MapState, Window,
+    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ClientMessageEvent, ConfigureWindowAux,
+    ConnectionExt, EventMask, ImageFormat, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
+    MOTION_NOTIFY_EVENT, MapState, Window,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
@@ -84,7 +85,8 @@ impl Client {
     }
 
     fn is_viewable(&self, window: Window) -> bool {
-        let attributes = self.connection.get_window_attributes(window).ok().and_then(|cookie| cookie.reply().ok());
+        let attributes =
+            self.connection.get_window_attributes(window).ok().and_then(|cookie| cookie.reply().ok());
         attributes.is_some_and(|attributes| attributes.map_state == MapState::VIEWABLE)
     }
 
@@ -134,7 +136,9 @@ impl Client {
     /// Move the mouse to a point of the window.
     pub fn mouse(&self, window: Window, x: i16, y: i16) {
         let at = self.connection.translate_coordinates(window, self.root, x, y).unwrap().reply().unwrap();
-        self.connection.xtest_fake_input(MOTION_NOTIFY_EVENT, 0, 0, self.root, at.dst_x, at.dst_y, 0).unwrap();
+        self.connection
+            .xtest_fake_input(MOTION_NOTIFY_EVENT, 0, 0, self.root, at.dst_x, at.dst_y, 0)
+            .unwrap();
         self.sync();
     }
 
