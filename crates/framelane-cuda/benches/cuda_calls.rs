@@ -103,6 +103,7 @@ fn calls_on(context: &Context, bound: bool) -> Result<()> {
         row("raw driver: record again", per_call(&stream, n, raw)?);
         // SAFETY: made above.
         unsafe { sys::cuEventDestroy_v2(event) }.result()?;
+        row("raw driver: launch of a kernel", raw_launch(&stream, n)?);
         let raw = || {
             let mut current = std::ptr::null_mut();
             // SAFETY: writes one handle.
@@ -144,43 +145,74 @@ fn calls_on(context: &Context, bound: bool) -> Result<()> {
     Ok(())
 }
 
+/// The kernel that spins, launched without this crate.
+fn raw_launch(stream: &Stream, calls: usize) -> Result<f64> {
+    let ptx = std::ffi::CString::new(include_str!("../kernels/tools.ptx"))?;
+    let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the text ends with a zero; writes one handle.
+    unsafe { sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast()) }.result()?;
+    // SAFETY: the module is loaded; writes one handle.
+    unsafe { sys::cuModuleGetFunction(&mut function, module, c"fl_spin".as_ptr()) }.result()?;
+    let mut nanoseconds = 0u64;
+    let mut arguments = [(&raw mut nanoseconds).cast()];
+    let (stream_raw, none) = (stream.raw(), std::ptr::null_mut());
+    let time = per_call(stream, calls, || {
+        let list = arguments.as_mut_ptr();
+        // SAFETY: the kernel takes one number of 8 bytes.
+        Ok(unsafe { sys::cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream_raw, list, none) }.result()?)
+    })?;
+    // SAFETY: loaded above, and the stream was waited for.
+    unsafe { sys::cuModuleUnload(module) }.result()?;
+    Ok(time)
+}
+
 /// Calls that might wait for whatever runs: each with 100 ms of work pending on another stream.
 fn while_busy(context: &Context) -> Result<()> {
     println!("\n## Calls while another stream has 100 ms to go (µs; 100 000 means that it waited)");
     let (busy, stream) = (Stream::new(context, 0)?, Stream::new(context, 0)?);
-    let timed = |what: &str, call: &mut dyn FnMut() -> Result<()>| -> Result<()> {
-        busy.synchronize()?;
-        stream.synchronize()?;
-        busy.spin(Duration::from_millis(100))?;
+    let rival = Rival { busy: &busy, stream: &stream };
+    let made = rival.time("stream", || Ok(Stream::new(context, 0)?))?;
+    rival.time("stream dropped", || dropped(made))?;
+    let pinned =
+        rival.time("pinned memory, 1 MB", || Ok(PinnedBuffer::new(context, 1 << 20, PinnedKind::Cached)?))?;
+    rival.time("pinned memory dropped, 1 MB", || dropped(pinned))?;
+    for (name, bytes) in [("1 MB", 1 << 20), ("256 MB", 256 << 20)] {
+        let device = rival
+            .time(&format!("device memory, zeroed, {name}"), || Ok(DeviceBuffer::new(context, bytes)?))?;
+        rival.time(&format!("device memory dropped, {name}"), || dropped(device))?;
+    }
+    rival.time("device memory on a stream, 1 MB", || Ok(DeviceBuffer::on(&stream, 1 << 20)?))?;
+    rival.time("free and total memory", || Ok(context.memory()?))?;
+    rival.time("100 × record and wait, pinned memory dropped", || {
+        drop(PinnedBuffer::new(context, 1 << 20, PinnedKind::Cached)?);
+        (0..100).try_for_each(|_| Ok(stream.record()?.synchronize()?))
+    })?;
+    rival.time("giving pinned memory back to the system", || Ok(context.trim()?))?;
+    let kernels = |s: &Stream| (0..10).try_for_each(|_| s.spin(Duration::ZERO));
+    rival.time("capture and instantiate 10 kernels", || Ok(stream.capture(kernels)?.instantiate()?))?;
+    Ok(())
+}
+
+struct Rival<'a> {
+    busy: &'a Stream,
+    stream: &'a Stream,
+}
+
+impl Rival<'_> {
+    fn time<T>(&self, what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.busy.synchronize()?;
+        self.stream.synchronize()?;
+        self.busy.spin(Duration::from_millis(100))?;
         let start = Instant::now();
-        call()?;
+        let made = call()?;
         let took = start.elapsed().as_secs_f64() * 1e6;
-        let waited = if busy.is_idle()? { "the work was over" } else { "" };
-        println!("{what:44} {took:9.0} {waited}");
-        Ok(())
-    };
-    let (mut pinned, mut device, mut made) = (None, None, None);
-    timed("stream", &mut || Ok(made = Some(Stream::new(context, 0)?)))?;
-    timed("stream dropped", &mut || Ok(made = None))?;
-    timed("pinned memory, 1 MB", &mut || {
-        Ok(pinned = Some(PinnedBuffer::new(context, 1 << 20, PinnedKind::Cached)?))
-    })?;
-    timed("pinned memory dropped, 1 MB", &mut || Ok(pinned = None))?;
-    timed("device memory, zeroed, 1 MB", &mut || Ok(device = Some(DeviceBuffer::new(context, 1 << 20)?)))?;
-    timed("device memory dropped, 1 MB", &mut || Ok(device = None))?;
-    timed(
-        "device memory, zeroed, 256 MB",
-        &mut || Ok(device = Some(DeviceBuffer::new(context, 256 << 20)?)),
-    )?;
-    timed("device memory dropped, 256 MB", &mut || Ok(device = None))?;
-    timed("device memory on a stream, 1 MB", &mut || Ok(device = Some(DeviceBuffer::on(&stream, 1 << 20)?)))?;
-    device = None;
-    timed("free and total memory", &mut || Ok(context.memory().map(drop)?))?;
-    timed("capture and instantiate 10 kernels", &mut || {
-        stream.capture(|s| (0..10).try_for_each(|_| s.spin(Duration::ZERO)))?.instantiate()?;
-        Ok(())
-    })?;
-    drop((pinned, device, made));
+        println!("{what:44} {took:9.0} {}", if self.busy.is_idle()? { "the work was over" } else { "" });
+        Ok(made)
+    }
+}
+
+fn dropped<T>(what: T) -> Result<()> {
+    drop(what);
     Ok(())
 }
 
@@ -259,14 +291,15 @@ fn fills(context: &Context) -> Result<()> {
         }
         let copy = |to: &mut [u8], from: &[u8]| to.copy_from_slice(from);
         let write = |to: &mut [u8], from: &[u8]| to.fill(from[0]);
-        println!(
-            "{threads:7} {:14.1} {:6.1} {:22.1} {:6.1} {:16.1}",
-            gbs(parallel(&mut cached.write()?, &source, threads, copy)),
-            gbs(parallel(&mut cached.write()?, &source, threads, write)),
-            gbs(parallel(&mut combined.write()?, &source, threads, copy)),
-            gbs(parallel(&mut combined.write()?, &source, threads, write)),
-            gbs(parallel(&mut ordinary, &source, threads, copy)),
-        );
+        let mut times = Vec::new();
+        for buffer in [&cached, &combined] {
+            let mut view = buffer.write()?;
+            times.push(gbs(parallel(&mut view, &source, threads, copy)));
+            times.push(gbs(parallel(&mut view, &source, threads, write)));
+        }
+        times.push(gbs(parallel(&mut ordinary, &source, threads, copy)));
+        let [a, b, c, d, e] = times[..] else { return Err("five columns".into()) };
+        println!("{threads:7} {a:14.1} {b:6.1} {c:22.1} {d:6.1} {e:16.1}");
     }
     for (name, buffer) in [("cached", &cached), ("write-combined", &combined)] {
         let view = buffer.read()?;

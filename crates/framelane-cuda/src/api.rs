@@ -46,7 +46,6 @@ functions! {
     cuDevicePrimaryCtxGetState(CUdevice, *mut c_uint, *mut c_int);
     cuCtxGetCurrent(*mut CUcontext);
     cuCtxSetCurrent(CUcontext);
-    cuCtxSynchronize();
     cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
     cuCtxEnablePeerAccess(CUcontext, c_uint);
     cuStreamCreateWithPriority(*mut CUstream, c_uint, c_int);

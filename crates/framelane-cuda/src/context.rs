@@ -6,13 +6,14 @@ use crate::driver::driver;
 use crate::error::{CudaError, Kind, NOT_READY, PEER_ALREADY, Result, check};
 use crate::event::Pool;
 use crate::kernels::Builtin;
-use crate::memory::{Resource, Use};
+use crate::memory::{PinnedKind, Resource, Use};
 use crate::{graph, stream};
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUevent, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation,
-    CUmemLocationType, CUmemPoolProps, CUmemoryPool, CUstream,
+    CUmemLocationType, CUmemPoolProps, CUmemoryPool, CUmod_st, CUstream,
 };
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -67,7 +68,19 @@ pub(crate) struct Inner {
     retired: Mutex<VecDeque<Retired>>,
     /// Memory dropped while a stream that used it was being captured.
     deferred: Mutex<Vec<(Resource, Vec<Use>)>>,
+    /// Pinned memory that was dropped and that nothing uses any more.
+    spare: Mutex<Vec<Spare>>,
+    modules: Mutex<Vec<Raw<CUmod_st>>>,
     late: Mutex<Option<CudaError>>,
+}
+
+/// Pinned memory kept for the next allocation. The driver's call that frees it waits for all work on the
+/// device, whoever enqueued it, and holds up the calls of all other threads meanwhile (on whichever thread it
+/// is made): so that is left to [`Context::trim`] and to the end.
+pub(crate) struct Spare {
+    pub pointer: Raw<c_void>,
+    pub bytes: usize,
+    pub kind: PinnedKind,
 }
 
 /// Memory whose last uses are before `after` on the free stream.
@@ -139,18 +152,6 @@ impl Context {
         self.inner.priorities
     }
 
-    /// Wait on the CPU for all work on the device's context, also other libraries'.
-    ///
-    /// # Errors
-    /// An earlier failure of that work.
-    pub fn synchronize(&self) -> Result<()> {
-        let _current = self.enter()?;
-        // SAFETY: our context is current.
-        check("cuCtxSynchronize", unsafe { (self.inner.api.cuCtxSynchronize)() })?;
-        self.reap();
-        Ok(())
-    }
-
     /// Whether this device can reach the memory of `other` without going through the host.
     ///
     /// # Errors
@@ -190,6 +191,21 @@ impl Context {
     /// do this by themselves.
     pub fn reap(&self) {
         self.inner.reap();
+    }
+
+    /// Bytes of pinned memory that were dropped and are kept for the next allocation: giving them back to the
+    /// system makes the driver wait for the whole device.
+    pub fn spare_pinned(&self) -> usize {
+        lock(&self.inner.spare).iter().map(|s| s.bytes).sum()
+    }
+
+    /// Give spare pinned memory, and what the device's pool holds beyond its use, back to the system. Waits for
+    /// all work on the device, and other threads' calls wait meanwhile: for when the device is idle.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn trim(&self) -> Result<()> {
+        self.inner.settle()
     }
 
     /// How many pieces of memory were dropped and still wait for work that uses them.
@@ -264,6 +280,8 @@ impl Inner {
             builtin: OnceLock::new(),
             retired: Mutex::default(),
             deferred: Mutex::default(),
+            spare: Mutex::default(),
+            modules: Mutex::default(),
             late: Mutex::default(),
         };
         inner.prepare()?;
@@ -371,8 +389,9 @@ impl Inner {
                 (self.api.cuMemFreeAsync)(pointer, self.free_stream.0)
             });
         }
-        if uses.is_empty() && lock(&self.retired).is_empty() {
-            return resource.free(self.api);
+        if uses.iter().all(Use::is_known_done) {
+            self.give_back(resource);
+            return Ok(());
         }
         let after = self.events.take(self.api, crate::event::UNTIMED)?;
         // SAFETY: both handles are ours and alive.
@@ -405,15 +424,42 @@ impl Inner {
             let Some(first) = retired.pop_front() else { return };
             // What is kept may be foreign (Python's): drop it with no lock held.
             drop(retired);
-            if let Err(error) = check("cuEventQuery", code).and_then(|()| self.give_back(first)) {
-                self.late(error);
+            self.events.put(self.api, first.after.0, crate::event::UNTIMED);
+            match check("cuEventQuery", code) {
+                Ok(()) => self.give_back(first.resource),
+                Err(error) => self.late(error),
             }
         }
     }
 
-    fn give_back(&self, retired: Retired) -> Result<()> {
-        self.events.put(self.api, retired.after.0, crate::event::UNTIMED);
-        retired.resource.free(self.api)
+    /// Nothing uses it any more; the context is current.
+    fn give_back(&self, resource: Resource) {
+        if let Resource::Pinned(spare) = resource {
+            lock(&self.spare).push(spare);
+        } else if let Err(error) = resource.free(self.api) {
+            self.late(error);
+        }
+    }
+
+    /// Spare pinned memory that fits `bytes` without wasting much.
+    pub fn take_spare(&self, bytes: usize, kind: PinnedKind) -> Option<Spare> {
+        let mut spare = lock(&self.spare);
+        let most = bytes.saturating_add(bytes / 4).saturating_add(64 << 10);
+        let fits = |s: &Spare| s.kind == kind && (bytes..=most).contains(&s.bytes);
+        let (best, _) = spare.iter().enumerate().filter(|(_, s)| fits(s)).min_by_key(|(_, s)| s.bytes)?;
+        Some(spare.swap_remove(best))
+    }
+
+    /// The context is current.
+    fn free_spare(&self) -> Result<()> {
+        let spare = std::mem::take(&mut *lock(&self.spare));
+        spare.into_iter().try_for_each(|s| Resource::Pinned(s).free(self.api))
+    }
+
+    /// Keep a module loaded until the context goes: unloading would have to wait for its kernels, and the
+    /// driver's way to wait for a context breaks the captures of other threads.
+    pub fn keep_module(&self, module: Raw<CUmod_st>) {
+        lock(&self.modules).push(module);
     }
 
     /// Wait until what was dropped has been given back. For allocations that would fail otherwise.
@@ -422,6 +468,7 @@ impl Inner {
         // SAFETY: the stream is ours.
         check("cuStreamSynchronize", unsafe { (self.api.cuStreamSynchronize)(self.free_stream.0) })?;
         self.reap();
+        self.free_spare()?;
         if let Some(pool) = self.pool {
             // SAFETY: the pool is ours.
             check("cuMemPoolTrimTo", unsafe { (self.api.cuMemPoolTrimTo)(pool.0, 0) })?;
@@ -448,6 +495,10 @@ impl Drop for Inner {
             if let Some(builtin) = self.builtin.get() {
                 builtin.unload(self.api);
             }
+            for module in lock(&self.modules).drain(..) {
+                // SAFETY: loaded once; its functions are gone with their handles, and their kernels were waited for.
+                unsafe { (self.api.cuModuleUnload)(module.0) };
+            }
             for stream in [self.alloc_stream.0, self.free_stream.0] {
                 if !stream.is_null() {
                     // SAFETY: ours, and used by nobody any more.
@@ -473,7 +524,7 @@ impl Inner {
             check("cuStreamSynchronize", unsafe { (self.api.cuStreamSynchronize)(self.free_stream.0) })?;
         }
         self.reap();
-        Ok(())
+        self.free_spare()
     }
 }
 

@@ -71,6 +71,9 @@ impl Stream {
     /// and back (by events), all from the calling thread. Nothing runs. Other threads go on as they like on
     /// other streams; on this one their calls are refused.
     ///
+    /// A call that waits for a whole context (`cuCtxSynchronize`, `torch.cuda.synchronize`), on any thread, breaks
+    /// an open capture and fails itself: that is the driver's rule. This crate makes no such call.
+    ///
     /// Device memory used inside is kept alive by the graph. Copies of pinned memory and allocations on this
     /// stream are refused.
     ///

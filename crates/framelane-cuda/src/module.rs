@@ -8,7 +8,7 @@ use std::ffi::{CString, c_void};
 use std::fmt;
 use std::sync::Arc;
 
-/// Kernels loaded on one device; clones are the same. Unloaded with the last handle of it and its functions.
+/// Kernels loaded on one device; clones are the same. They stay loaded until the device's last handle is dropped.
 #[derive(Clone)]
 pub struct Module {
     inner: Arc<Inner>,
@@ -36,6 +36,7 @@ impl Module {
     pub fn from_ptx(context: &Context, ptx: &str) -> Result<Self> {
         let _current = context.enter()?;
         let raw = Raw(load(context.inner.api, ptx)?);
+        context.inner.keep_module(raw);
         Ok(Self { inner: Arc::new(Inner { context: context.clone(), raw }) })
     }
 
@@ -124,22 +125,6 @@ pub(crate) fn find(api: &Api, module: CUmodule, name: &str) -> Result<CUfunction
     // SAFETY: writes one number.
     check("cuFuncGetAttribute", unsafe { (api.cuFuncGetAttribute)(&mut registers, REGISTERS, function) })?;
     Ok(function)
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // The driver does not say that unloading waits for kernels that run: wait for them first.
-        let inner = &self.context.inner;
-        let result = self.context.enter().and_then(|_current| {
-            // SAFETY: our context is current.
-            check("cuCtxSynchronize", unsafe { (inner.api.cuCtxSynchronize)() })?;
-            // SAFETY: ours, its functions are gone, and nothing runs.
-            check("cuModuleUnload", unsafe { (inner.api.cuModuleUnload)(self.raw.0) })
-        });
-        if let Err(error) = result {
-            inner.late(error);
-        }
-    }
 }
 
 impl fmt::Debug for Module {

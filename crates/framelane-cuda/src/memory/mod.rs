@@ -7,19 +7,18 @@ pub use device::DeviceBuffer;
 pub use pinned::{PinnedBuffer, PinnedKind, PinnedRead, PinnedWrite};
 
 use crate::api::Api;
-use crate::context::Raw;
+use crate::context::Spare;
 use crate::error::{CudaError, Result, check};
 use crate::event::{self, Event};
 use crate::stream;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::Any;
-use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Something to give back to the driver, or to whoever lent it.
 pub(crate) enum Resource {
-    Pinned(Raw<c_void>),
+    Pinned(Spare),
     Device(CUdeviceptr),
     /// Device memory from our pool: freed in a stream's order.
     Pooled(CUdeviceptr),
@@ -32,7 +31,7 @@ impl Resource {
     pub fn free(self, api: &Api) -> Result<()> {
         match self {
             // SAFETY: allocated by this call's twin, and freed once.
-            Self::Pinned(pointer) => check("cuMemFreeHost", unsafe { (api.cuMemFreeHost)(pointer.0) }),
+            Self::Pinned(spare) => check("cuMemFreeHost", unsafe { (api.cuMemFreeHost)(spare.pointer.0) }),
             Self::Device(pointer) | Self::Pooled(pointer) => {
                 // SAFETY: as above.
                 check("cuMemFree_v2", unsafe { (api.cuMemFree_v2)(pointer) })
@@ -58,6 +57,11 @@ impl Use {
     /// uses are refused.)
     pub fn is_capturing(&self) -> bool {
         matches!(self, Self::Stream(stream) if stream.is_capturing())
+    }
+
+    /// Whether it is over for sure; asks nobody.
+    pub fn is_known_done(&self) -> bool {
+        matches!(self, Self::Event(event) if event.known_done())
     }
 
     /// Make `waiter` wait for the end of this use. The waiter's context is current.

@@ -1,7 +1,7 @@
 //! Page-locked host memory: the CPU and copies touch it, never at the same time.
 
 use super::{Resource, Use};
-use crate::context::{Context, Raw, lock};
+use crate::context::{Context, Raw, Spare, lock};
 use crate::error::{CudaError, Kind, Result, check};
 use crate::event::Event;
 use crate::graph;
@@ -27,6 +27,9 @@ pub enum PinnedKind {
 /// The CPU's views ([`PinnedBuffer::read`], [`PinnedBuffer::write`]) are refused while a copy that this crate
 /// enqueued is pending, and copies are refused while a view that they would disturb is alive: nothing here
 /// waits. Wait for an event recorded after the copy, then ask.
+///
+/// The last drop does not wait either: memory whose copies are over is kept for the next allocation, until
+/// [`Context::trim`] or the end of the context.
 #[derive(Clone)]
 pub struct PinnedBuffer {
     inner: Arc<Inner>,
@@ -36,6 +39,8 @@ struct Inner {
     context: Context,
     pointer: Raw<u8>,
     bytes: usize,
+    /// What the driver gave; at least `bytes`.
+    room: usize,
     kind: PinnedKind,
     state: Mutex<State>,
 }
@@ -60,35 +65,22 @@ const PORTABLE: u32 = 1;
 const WRITE_COMBINED: u32 = 4;
 
 impl PinnedBuffer {
-    /// `bytes` zeroed bytes, aligned to a page. Slow (about a quarter of a second per GB): allocate once.
+    /// `bytes` zeroed bytes, aligned to a page. Slow (about a quarter of a second per GB) unless dropped memory of
+    /// about that size is there to be used again: allocate once. If there is no room it waits for the device
+    /// and memory already dropped, and tries once more.
     ///
     /// # Errors
     /// [`Kind::OutOfMemory`]: the system has not so much memory that can be locked.
     pub fn new(context: &Context, bytes: usize, kind: PinnedKind) -> Result<Self> {
         context.inner.reap();
-        let mut pointer: *mut c_void = std::ptr::null_mut();
-        if bytes > 0 {
-            let flags = match kind {
-                PinnedKind::Cached => PORTABLE,
-                PinnedKind::WriteCombined => PORTABLE | WRITE_COMBINED,
-            };
-            let _current = context.enter()?;
-            // SAFETY: writes one pointer.
-            check("cuMemHostAlloc", unsafe { (context.inner.api.cuMemHostAlloc)(&mut pointer, bytes, flags) })
-                .map_err(|e| match e.kind() {
-                    Kind::OutOfMemory => e.saying(format!(
-                        "there is no room for {bytes} bytes of pinned memory: use less, or raise the limit of locked memory"
-                    )),
-                    _ => e,
-                })?;
-            // SAFETY: the driver gave `bytes` bytes at `pointer`, and nobody else knows them yet.
-            unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
-        }
-        let pointer = if bytes > 0 { pointer.cast() } else { std::ptr::dangling_mut() };
-        let state = Mutex::default();
-        Ok(Self {
-            inner: Arc::new(Inner { context: context.clone(), pointer: Raw(pointer), bytes, kind, state }),
-        })
+        let (pointer, room) = match bytes {
+            0 => (std::ptr::dangling_mut(), 0),
+            _ => allocate(context, bytes, kind)?,
+        };
+        // SAFETY: there are at least `bytes` bytes at `pointer`, and nobody else knows them.
+        unsafe { pointer.write_bytes(0, bytes) };
+        let (context, pointer, state) = (context.clone(), Raw(pointer), Mutex::default());
+        Ok(Self { inner: Arc::new(Inner { context, pointer, bytes, room, kind, state }) })
     }
 
     /// Size in bytes.
@@ -195,6 +187,36 @@ impl PinnedBuffer {
     }
 }
 
+/// Where, and how much.
+fn allocate(context: &Context, bytes: usize, kind: PinnedKind) -> Result<(*mut u8, usize)> {
+    if let Some(spare) = context.inner.take_spare(bytes, kind) {
+        return Ok((spare.pointer.0.cast(), spare.bytes));
+    }
+    let flags = match kind {
+        PinnedKind::Cached => PORTABLE,
+        PinnedKind::WriteCombined => PORTABLE | WRITE_COMBINED,
+    };
+    let ask = || {
+        let _current = context.enter()?;
+        let mut pointer: *mut c_void = std::ptr::null_mut();
+        // SAFETY: writes one pointer.
+        check("cuMemHostAlloc", unsafe { (context.inner.api.cuMemHostAlloc)(&mut pointer, bytes, flags) })?;
+        Ok((pointer.cast(), bytes))
+    };
+    let full = |e: &CudaError| e.kind() == Kind::OutOfMemory;
+    let first = ask();
+    let second = match first {
+        Err(e) if full(&e) => context.inner.settle().and_then(|()| ask()),
+        first => first,
+    };
+    second.map_err(|e| match full(&e) {
+        true => e.saying(format!(
+            "there is no room for {bytes} bytes of pinned memory: use less, or raise the limit of locked memory"
+        )),
+        false => e,
+    })
+}
+
 impl State {
     /// Forget the copies chosen that are over.
     fn settle(&mut self, chosen: impl Fn(&Pending) -> bool) -> Result<()> {
@@ -221,7 +243,8 @@ impl Drop for Inner {
         }
         let pending = std::mem::take(&mut self.state.get_mut().unwrap_or_else(|e| e.into_inner()).pending);
         let uses = pending.into_iter().map(|p| Use::Event(p.end)).collect();
-        self.context.inner.retire(Resource::Pinned(Raw(self.pointer.0.cast())), uses);
+        let spare = Spare { pointer: Raw(self.pointer.0.cast()), bytes: self.room, kind: self.kind };
+        self.context.inner.retire(Resource::Pinned(spare), uses);
     }
 }
 

@@ -18,9 +18,7 @@ fn without_a_gpu_one_sentence_says_why() {
 
 #[test]
 fn devices_are_described_without_being_started() {
-    if gpu().is_none() {
-        return;
-    }
+    let Some(context) = gpu() else { return };
     let all = devices().unwrap();
     assert_eq!(all.len(), device_count().unwrap() as usize);
     for device in &all {
@@ -34,7 +32,7 @@ fn devices_are_described_without_being_started() {
     let none = Context::open(all.len() as u32).unwrap_err();
     assert_eq!(none.kind(), Kind::Argument, "{none}");
     assert!(none.to_string().contains(&format!("no GPU cuda:{}", all.len())), "{none}");
-    assert!(gpu().is_some(), "after the failure the next call works");
+    assert!(context.memory().is_ok(), "after the failure the next call works");
 }
 
 #[test]
@@ -48,9 +46,7 @@ fn one_device_has_one_context() {
 /// In a process of its own: other tests here use device 0.
 #[test]
 fn looking_at_devices_starts_none_and_device_1_leaves_device_0_alone() {
-    if gpu().is_none() {
-        return;
-    }
+    let Some(_gpu) = gpu() else { return };
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "driver::child_touches_only_its_device", "--ignored", "--nocapture"])
         .output()

@@ -37,9 +37,7 @@ fn foreign_kernels_run() {
 /// In a process of its own, since its context is dead afterwards.
 #[test]
 fn a_wrong_address_is_told_as_a_lost_device() {
-    if gpu().is_none() {
-        return;
-    }
+    let Some(_gpu) = gpu() else { return };
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "lost::child_loses_the_device", "--ignored", "--nocapture"])
         .output()

@@ -11,14 +11,31 @@ mod memory;
 mod streams;
 
 use framelane_cuda::{Context, DeviceBuffer, PinnedBuffer, PinnedKind, Stream};
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+/// The first GPU, for one test at a time: what one test spins would hold up another's timing.
+struct Gpu {
+    context: Context,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Deref for Gpu {
+    type Target = Context;
+    fn deref(&self) -> &Context {
+        &self.context
+    }
+}
+
 /// The first GPU, or a line that says why the test is skipped.
-fn gpu() -> Option<Context> {
+fn gpu() -> Option<Gpu> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     match Context::open(0) {
         Ok(context) => {
             context.load_kernels().unwrap();
-            Some(context)
+            Some(Gpu { context, _alone: alone })
         }
         Err(error) => {
             println!("skipped: no CUDA device: {error}");

@@ -33,7 +33,8 @@ fn a_fresh_thread_fails_with_the_raw_driver_and_works_here() {
 
 #[test]
 fn the_callers_own_context_is_put_back() {
-    let Some(context) = gpu() else { return };
+    let Some(gpu) = gpu() else { return };
+    let context = (*gpu).clone();
     std::thread::spawn(move || {
         let mut own = std::ptr::null_mut();
         // SAFETY: writes one handle; the context becomes current on this thread.
