@@ -388,8 +388,11 @@ fn conversions(context: &Context) -> Result<()> {
             let row = |way: &str, time: f64| {
                 println!("{name} {way} {float:?}: {:.1} µs, {:.0} GB/s", time * 1e6, moved / time / 1e9);
             };
+            let how = ToBytes { to: Strides::hwc(Shape { channels: 4, ..shape }), written: 4, ..how };
+            let opaque = gpu_time(&stream, || Ok(stream.to_bytes(&how, &floats, 0, &bytes, 0)?))?;
             row("bytes HWC ->", there);
             row("bytes HWC <-", back);
+            row("bytes RGBA <-", opaque);
         }
     }
     Ok(())

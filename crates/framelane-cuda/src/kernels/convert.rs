@@ -76,10 +76,6 @@ impl Strides {
             .checked_add(last(channels, self.channel)?)?
             .checked_add(1)
     }
-
-    fn args<'a>(&self) -> [Arg<'a>; 4] {
-        [self.image, self.row, self.pixel, self.channel].map(|s| Arg::U64(s as u64))
-    }
 }
 
 /// What becomes of each channel's numbers: `v * scale + bias`, product and sum each rounded.
@@ -107,11 +103,6 @@ impl Affine {
             affine.bias[c] = (-f64::from(mean[c]) / f64::from(std[c])) as f32;
         }
         affine
-    }
-
-    fn args<'a>(&self) -> [Arg<'a>; 8] {
-        let ([s0, s1, s2, s3], [b0, b1, b2, b3]) = (self.scale, self.bias);
-        [s0, s1, s2, s3, b0, b1, b2, b3].map(Arg::F32)
     }
 }
 
@@ -243,14 +234,26 @@ impl Stream {
         to_at: usize,
     ) -> Result<()> {
         let extents = how.extents()?;
+        check_places((from, from_at, extents.from, 1), (to, to_at, extents.to, how.float.size()))?;
+        let ends = [Arg::Device(from, from_at), Arg::Device(to, to_at)];
+        let (bytes, planes) =
+            (Packed::of(&how.from, from, from_at), Planes::of(&how.to, to, to_at, how.float));
+        if how.shape.channels == 3 && bytes.fits(3) && planes.fits() {
+            let kernel = match how.float {
+                Float::F32 => Kernel::BytesToF32Planes,
+                Float::F16 => Kernel::BytesToF16Planes,
+                Float::BF16 => Kernel::BytesToBf16Planes,
+            };
+            let strides = [how.from.image, how.from.row, how.to.image, how.to.row, how.to.channel];
+            return self.convert(kernel, &how.shape, Some(4), ends, &[], &strides, &how.affine);
+        }
         let kernel = match how.float {
             Float::F32 => Kernel::BytesToF32,
             Float::F16 => Kernel::BytesToF16,
             Float::BF16 => Kernel::BytesToBf16,
         };
-        check_places((from, from_at, extents.from, 1), (to, to_at, extents.to, how.float.size()))?;
-        let args = [Arg::Device(from, from_at), Arg::Device(to, to_at)];
-        self.convert(kernel, &how.shape, args, None, [how.from, how.to], &how.affine)
+        let channels = [how.shape.channels];
+        self.convert(kernel, &how.shape, None, ends, &channels, &both(&how.from, &how.to), &how.affine)
     }
 
     /// As [`Stream::to_floats`], the other way.
@@ -266,47 +269,107 @@ impl Stream {
         to_at: usize,
     ) -> Result<()> {
         let extents = how.extents()?;
+        check_places((from, from_at, extents.from, how.float.size()), (to, to_at, extents.to, 1))?;
+        let ends = [Arg::Device(from, from_at), Arg::Device(to, to_at)];
+        let (planes, bytes) =
+            (Planes::of(&how.from, from, from_at, how.float), Packed::of(&how.to, to, to_at));
+        if how.shape.channels == 3 && bytes.fits(how.written) && planes.fits() {
+            let kernel = match how.float {
+                Float::F32 => Kernel::F32PlanesToBytes,
+                Float::F16 => Kernel::F16PlanesToBytes,
+                Float::BF16 => Kernel::Bf16PlanesToBytes,
+            };
+            let strides = [how.from.image, how.from.row, how.from.channel, how.to.image, how.to.row];
+            return self.convert(kernel, &how.shape, Some(4), ends, &[how.written], &strides, &how.affine);
+        }
         let kernel = match how.float {
             Float::F32 => Kernel::F32ToBytes,
             Float::F16 => Kernel::F16ToBytes,
             Float::BF16 => Kernel::Bf16ToBytes,
         };
-        check_places((from, from_at, extents.from, how.float.size()), (to, to_at, extents.to, 1))?;
-        let args = [Arg::Device(from, from_at), Arg::Device(to, to_at)];
-        self.convert(kernel, &how.shape, args, Some(how.written), [how.from, how.to], &how.affine)
+        let counts = [how.shape.channels, how.written];
+        self.convert(kernel, &how.shape, None, ends, &counts, &both(&how.from, &how.to), &how.affine)
     }
 
+    /// `quad`: each thread does four pixels of three channels.
+    #[allow(clippy::too_many_arguments)]
     fn convert(
         &self,
         kernel: Kernel,
         shape: &Shape,
+        quad: Option<usize>,
         ends: [Arg<'_>; 2],
-        written: Option<usize>,
-        strides: [Strides; 2],
+        counts: &[usize],
+        strides: &[usize],
         affine: &Affine,
     ) -> Result<()> {
         if shape.is_empty() {
             return Ok(());
         }
-        // As many threads as a short row has pixels, in whole warps.
-        let threads = shape.width.next_multiple_of(32).min(256);
-        let blocks =
-            shape.images.checked_mul(shape.height).and_then(|n| n.checked_mul(shape.width.div_ceil(threads)));
+        // As many threads as a short row needs, in whole warps.
+        let columns = shape.width.div_ceil(quad.unwrap_or(1));
+        let threads = columns.next_multiple_of(32).min(256);
+        let lines = shape.images.checked_mul(shape.height);
+        let blocks = lines.and_then(|n| n.checked_mul(columns.div_ceil(threads)));
         let small = |n: usize| u32::try_from(n).ok().filter(|n| *n <= i32::MAX as u32);
         let (Some(blocks), Some(height), Some(width)) =
             (blocks.and_then(small), small(shape.height), small(shape.width))
         else {
             return Err(CudaError::argument(CALL, format!("a batch of {shape:?} is too large for one call")));
         };
-        let mut args = Vec::with_capacity(22);
+        let mut args = Vec::with_capacity(24);
         args.extend(ends);
-        args.extend([height, width, shape.channels as u32].map(Arg::U32));
-        args.extend(written.map(|w| Arg::U32(w as u32)));
-        args.extend(strides.iter().flat_map(Strides::args));
-        args.extend(affine.args());
+        args.extend([height, width].map(Arg::U32));
+        args.extend(counts.iter().map(|c| Arg::U32(*c as u32)));
+        args.extend(strides.iter().map(|s| Arg::U64(*s as u64)));
+        let channels = if quad.is_some() { 3 } else { 4 };
+        args.extend(affine.scale[..channels].iter().chain(&affine.bias[..channels]).map(|v| Arg::F32(*v)));
         // SAFETY: the arguments are those of the kernels in convert.cu, and both ends were checked to lie inside
         // their memory.
         unsafe { self.launch_builtin(kernel, Grid::line(blocks, threads as u32), &args) }
+    }
+}
+
+fn both(from: &Strides, to: &Strides) -> [usize; 8] {
+    [from.image, from.row, from.pixel, from.channel, to.image, to.row, to.pixel, to.channel]
+}
+
+/// Bytes as the kernels for four pixels a thread want them: pixels side by side, rows on whole words.
+struct Packed<'a> {
+    strides: &'a Strides,
+    start: u64,
+}
+
+impl<'a> Packed<'a> {
+    fn of(strides: &'a Strides, buffer: &DeviceBuffer, at: usize) -> Self {
+        Self { strides, start: buffer.pointer() + at as u64 }
+    }
+
+    /// `channels` is 3, or 4 (then four pixels are stored at once).
+    fn fits(&self, channels: usize) -> bool {
+        let word = if channels == 4 { 16 } else { 4 };
+        let Strides { image, row, pixel, channel } = *self.strides;
+        let whole =
+            self.start.is_multiple_of(word as u64) && image.is_multiple_of(word) && row.is_multiple_of(word);
+        whole && pixel == channels && channel == 1
+    }
+}
+
+/// Planes as those kernels want them: four pixels of a row are aligned together.
+struct Planes<'a> {
+    strides: &'a Strides,
+    aligned: bool,
+}
+
+impl<'a> Planes<'a> {
+    fn of(strides: &'a Strides, buffer: &DeviceBuffer, at: usize, float: Float) -> Self {
+        let aligned = (buffer.pointer() + at as u64).is_multiple_of(4 * float.size() as u64);
+        Self { strides, aligned }
+    }
+
+    fn fits(&self) -> bool {
+        let Strides { image, row, pixel, channel } = *self.strides;
+        self.aligned && pixel == 1 && [image, row, channel].iter().all(|s| s.is_multiple_of(4))
     }
 }
 

@@ -20,7 +20,7 @@ use cudarc::driver::sys::{CUfunc_st, CUmod_st};
 /// The kernels, loaded at their first use on a device.
 pub(crate) struct Builtin {
     modules: [Raw<CUmod_st>; 2],
-    functions: [Raw<CUfunc_st>; 9],
+    functions: [Raw<CUfunc_st>; NAMES.len()],
 }
 
 #[derive(Clone, Copy)]
@@ -31,6 +31,12 @@ enum Kernel {
     F32ToBytes,
     F16ToBytes,
     Bf16ToBytes,
+    BytesToF32Planes,
+    BytesToF16Planes,
+    BytesToBf16Planes,
+    F32PlanesToBytes,
+    F16PlanesToBytes,
+    Bf16PlanesToBytes,
     Spin,
     Checksum,
     Pattern,
@@ -40,13 +46,19 @@ const CONVERT: &str = include_str!("../../kernels/convert.ptx");
 const TOOLS: &str = include_str!("../../kernels/tools.ptx");
 
 /// In the order of [`Kernel`].
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 15] = [
     "fl_bytes_to_f32",
     "fl_bytes_to_f16",
     "fl_bytes_to_bf16",
     "fl_f32_to_bytes",
     "fl_f16_to_bytes",
     "fl_bf16_to_bytes",
+    "fl_bytes_to_f32_planes",
+    "fl_bytes_to_f16_planes",
+    "fl_bytes_to_bf16_planes",
+    "fl_f32_planes_to_bytes",
+    "fl_f16_planes_to_bytes",
+    "fl_bf16_planes_to_bytes",
     "fl_spin",
     "fl_checksum",
     "fl_pattern",
@@ -57,7 +69,7 @@ impl Builtin {
     fn load(api: &'static Api) -> Result<Self> {
         let convert = Raw(module::load(api, CONVERT)?);
         let tools = Raw(module::load(api, TOOLS)?);
-        let mut functions = [Raw(std::ptr::null_mut()); 9];
+        let mut functions = [Raw(std::ptr::null_mut()); NAMES.len()];
         for (i, name) in NAMES.iter().enumerate() {
             let module = if i < Kernel::Spin as usize { convert } else { tools };
             functions[i] = Raw(module::find(api, module.0, name)?);

@@ -8,7 +8,7 @@ const FLOATS: [Float; 3] = [Float::F32, Float::F16, Float::BF16];
 fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
     for (images, height, width) in
-        [(1, 1, 1), (2, 3, 5), (1, 33, 257), (3, 17, 31), (1, 7, 1000), (5, 64, 64)]
+        [(1, 1, 1), (2, 3, 5), (1, 33, 257), (3, 17, 31), (1, 7, 1000), (5, 64, 64), (2, 9, 14)]
     {
         for channels in 1..=4 {
             shapes.push(Shape { images, height, width, channels });
@@ -111,7 +111,10 @@ fn floats_become_the_same_bytes_as_on_the_host() {
         for from in layouts(shape) {
             for float in FLOATS {
                 for written in if shape.channels == 3 { 3..=4 } else { shape.channels..=shape.channels } {
-                    let to = Strides::hwc(Shape { channels: written, ..shape });
+                    let dense = Strides::hwc(Shape { channels: written, ..shape });
+                    let row = dense.row.next_multiple_of(16);
+                    let padded = Strides { image: row * shape.height, row, ..dense };
+                    let to = if count % 4 < 2 { dense } else { padded };
                     // Random bits: every kind of number, NaN and infinity included.
                     let bytes = extent(&from, &shape, shape.channels) * float.size();
                     let affine = [Affine::SAME, Affine::FROM_UNIT][count % 2];
