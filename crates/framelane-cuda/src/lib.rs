@@ -32,6 +32,7 @@ pub mod kernels;
 mod launch;
 mod memory;
 mod module;
+mod reclaim;
 mod stream;
 
 pub use context::{Context, MemoryInfo};

@@ -7,9 +7,9 @@ pub use device::DeviceBuffer;
 pub use pinned::{PinnedBuffer, PinnedKind, PinnedRead, PinnedWrite};
 
 use crate::api::Api;
-use crate::context::Spare;
 use crate::error::{CudaError, Result, check};
 use crate::event::{self, Event};
+use crate::reclaim::Spare;
 use crate::stream;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::Any;

@@ -1,10 +1,11 @@
 //! Page-locked host memory: the CPU and copies touch it, never at the same time.
 
 use super::{Resource, Use};
-use crate::context::{Context, Raw, Spare, lock};
+use crate::context::{Context, Raw, lock};
 use crate::error::{CudaError, Kind, Result, check};
 use crate::event::Event;
 use crate::graph;
+use crate::reclaim::Spare;
 use crate::stream::Stream;
 use std::ffi::c_void;
 use std::fmt;
