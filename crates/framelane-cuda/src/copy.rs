@@ -79,6 +79,8 @@ impl Stream {
             return Err(CudaError::argument("copy", "the two ends of the copy overlap"));
         }
         self.check_devices(&from, &to)?;
+        // Once for all the calls below.
+        let _current = self.context().enter()?;
         let ends = Ends { source, target, bytes };
         match (from, to) {
             (Place::Pinned(a), Place::Device(b)) => {

@@ -99,6 +99,8 @@ pub(crate) unsafe fn launch(
             format!("a kernel takes at most {ARGUMENTS} arguments here"),
         ));
     }
+    // Once for all the calls below.
+    let _current = stream.context().enter()?;
     for arg in args {
         if let Arg::Device(buffer, offset) = arg {
             stream.check_device("launch", buffer)?;
@@ -121,7 +123,6 @@ pub(crate) unsafe fn launch(
         *pointer = (word as *mut u64).cast();
     }
     let ([x, y, z], [tx, ty, tz]) = (grid.blocks, grid.threads);
-    let current = stream.context().enter()?;
     stream.inner().check_capturer("launch")?;
     // SAFETY: each pointer leads to a word that begins with the argument; the driver copies the arguments
     // before it returns; the rest is the caller's.
@@ -140,7 +141,6 @@ pub(crate) unsafe fn launch(
             std::ptr::null_mut(),
         )
     })?;
-    drop(current);
     for arg in args {
         if let Arg::Device(buffer, _) = arg {
             buffer.used(stream)?;

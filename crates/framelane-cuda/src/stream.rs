@@ -32,6 +32,8 @@ impl Drop for Handle {
 
 pub(crate) struct Inner {
     pub context: Context,
+    /// Its own for ever; the driver may give a handle again once a stream is gone.
+    pub id: u64,
     raw: Raw<CUstream_st>,
     /// Made by another library, which may destroy it when it likes once our calls on it have returned.
     pub foreign: bool,
@@ -89,8 +91,10 @@ impl Stream {
     }
 
     fn wrap(context: &Context, raw: CUstream, foreign: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let inner = Arc::new(Inner {
             context: context.clone(),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             raw: Raw(raw),
             foreign,
             abandoned: AtomicBool::new(false),
@@ -226,6 +230,7 @@ impl Inner {
 
     /// Whether the driver is capturing it into a graph. A stream that cannot say is not.
     pub fn is_capturing(&self) -> bool {
+        let Ok(_current) = self.context.enter() else { return false };
         let mut status = 0;
         // SAFETY: writes one number; the stream is alive.
         let code = unsafe { (self.context.inner.api.cuStreamIsCapturing)(self.raw.0, &mut status) };

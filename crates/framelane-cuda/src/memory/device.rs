@@ -1,12 +1,12 @@
 //! Device memory: only work on streams touches it.
 
 use super::{Resource, Use};
-use crate::context::{Context, Raw, lock};
+use crate::context::{Context, lock};
 use crate::error::{CudaError, Kind, Result, check};
 use crate::event::{Event, EventOptions};
 use crate::graph;
-use crate::stream::Stream;
-use cudarc::driver::sys::{CUdeviceptr, CUstream_st};
+use crate::stream::{self, Stream};
+use cudarc::driver::sys::CUdeviceptr;
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ struct Inner {
     /// Taken by the destructor. None for a buffer of 0 bytes.
     resource: Option<Resource>,
     /// Where the memory becomes valid, if it was allocated in a stream's order.
-    ready: Option<(Raw<CUstream_st>, Event)>,
+    ready: Option<(Arc<stream::Inner>, Event)>,
     uses: Mutex<Vec<Use>>,
 }
 
@@ -76,7 +76,7 @@ impl DeviceBuffer {
         let (pointer, resource) = with_room(context, bytes, || allocate(context, bytes, stream.raw()))?;
         drop(current);
         let ready = stream.record()?;
-        let buffer = Self::wrap(context, pointer, bytes, resource, Some((Raw(stream.raw()), ready)));
+        let buffer = Self::wrap(context, pointer, bytes, resource, Some((stream.inner().clone(), ready)));
         buffer.used(stream)?;
         Ok(buffer)
     }
@@ -101,7 +101,7 @@ impl DeviceBuffer {
         pointer: CUdeviceptr,
         bytes: usize,
         resource: Option<Resource>,
-        ready: Option<(Raw<CUstream_st>, Event)>,
+        ready: Option<(Arc<stream::Inner>, Event)>,
     ) -> Self {
         let uses = Mutex::default();
         Self { inner: Arc::new(Inner { context: context.clone(), pointer, bytes, resource, ready, uses }) }
@@ -157,7 +157,7 @@ impl DeviceBuffer {
             ));
         }
         match &self.inner.ready {
-            Some((origin, event)) if origin.0 != stream.raw() && !event.known_done() => stream.wait(event),
+            Some((origin, event)) if !Arc::ptr_eq(origin, inner) && !event.known_done() => stream.wait(event),
             _ => Ok(()),
         }
     }

@@ -56,8 +56,8 @@ struct State {
 /// A copy that may not be over.
 struct Pending {
     end: Event,
-    /// The stream's handle: of two copies on one stream, the later is over last.
-    stream: Raw<cudarc::driver::sys::CUstream_st>,
+    /// The stream's number: of two copies on one stream, the later is over last.
+    stream: u64,
     /// The copy writes this memory.
     writes: bool,
 }
@@ -174,12 +174,10 @@ impl PinnedBuffer {
             // The copy is on its way and its end cannot be told: only the stream's can.
             Err(error) => return stream.synchronize().and(Err(error)),
         };
-        let handle = Raw(stream.raw());
-        // A foreign handle may have been another stream before: then its older copies say nothing about ours.
-        let foreign = stream.inner().foreign;
-        match state.pending.iter_mut().find(|p| !foreign && p.stream.0 == handle.0 && p.writes == writes) {
+        let stream = stream.inner().id;
+        match state.pending.iter_mut().find(|p| p.stream == stream && p.writes == writes) {
             Some(pending) => pending.end = end,
-            None => state.pending.push(Pending { end, stream: handle, writes }),
+            None => state.pending.push(Pending { end, stream, writes }),
         }
         if state.pending.len() > 8 {
             state.settle(|_| true)?;

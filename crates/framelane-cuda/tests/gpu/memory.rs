@@ -103,6 +103,27 @@ fn pinned_memory_waits_for_every_stream() {
     assert!(host.write().is_ok());
 }
 
+/// The driver gives the handles of dropped streams again: a later stream's copy says nothing about theirs.
+#[test]
+fn pinned_memory_waits_for_streams_that_are_gone() {
+    let Some(context) = gpu() else { return };
+    let host = pinned(&context, &[5; 1000]);
+    let device = DeviceBuffer::new(&context, 2000).unwrap();
+    let slow = stream(&context);
+    slow.spin(LONG).unwrap();
+    slow.copy(&host, 0..1000, &device, 0).unwrap();
+    let end = slow.record().unwrap();
+    drop(slow);
+    for _ in 0..50 {
+        let next = stream(&context);
+        next.copy(&host, 0..1000, &device, 1000).unwrap();
+        next.synchronize().unwrap();
+    }
+    assert_eq!(host.write().err().unwrap().kind(), Kind::InUse);
+    end.synchronize().unwrap();
+    assert!(host.write().is_ok());
+}
+
 /// Memory dropped while a stream is about to read it is neither reused nor gone until that is done, and the
 /// drop does not wait.
 #[test]
