@@ -6,7 +6,7 @@ use crate::overrides::{OutputKind, Resize};
 use crate::picture::{Dims, Map, Unpacker};
 use crate::pixels::{Packer, Window};
 use crate::plan::{Plan, Sizing};
-use crate::scale::{Crop, Filter, Scaler};
+use crate::scale::{Crop, Filter, Part, Scaler};
 use crate::tiles;
 use framelane::frame::ImageSize;
 use framelane::lanes::{Job, Model, Session};
@@ -283,7 +283,8 @@ impl ImageSession {
             let mut rgb = job.inputs[0].1;
             if content != picture {
                 self.scaled.resize(content.bytes(), 0);
-                self.scaler.rgb(rgb, picture, None, &mut self.scaled, content)?;
+                let whole = Part { bytes: rgb, size: picture, crop: None };
+                self.scaler.rgb(&whole, &mut self.scaled, content)?;
                 rgb = &self.scaled;
             }
             let window = Window { picture: content, from: (0, 0), size: content, to: at, frame };
@@ -307,7 +308,7 @@ impl ImageSession {
                 } else {
                     self.given.resize(dims.size.bytes(), 0);
                     self.unpacker.image(elements, &dims, &mut self.given);
-                    self.scaler.rgb(&self.given, dims.size, crop, out, shown)?;
+                    self.scaler.rgb(&Part { bytes: &self.given, size: dims.size, crop }, out, shown)?;
                 }
                 return Ok(());
             }
@@ -321,12 +322,13 @@ impl ImageSession {
                     _ => Filter::Smooth,
                 };
                 self.fitted.bytes.resize(area, 0);
-                self.scaler.map(filter, &self.map.bytes, dims.size, crop, &mut self.fitted.bytes, picture)?;
+                let part = Part { bytes: &self.map.bytes, size: dims.size, crop };
+                self.scaler.map(&part, &mut self.fitted.bytes, picture, filter)?;
                 self.fitted.nan.clear();
                 if !self.map.nan.is_empty() {
                     self.fitted.nan.resize(area, 0);
-                    let nan = &mut self.fitted.nan;
-                    self.scaler.map(Filter::Nearest, &self.map.nan, dims.size, crop, nan, picture)?;
+                    let part = Part { bytes: &self.map.nan, size: dims.size, crop };
+                    self.scaler.map(&part, &mut self.fitted.nan, picture, Filter::Nearest)?;
                 }
                 &self.fitted
             };

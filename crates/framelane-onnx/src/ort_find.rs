@@ -2,6 +2,7 @@
 
 use crate::tract_engine::one_line;
 use ort::environment::Environment;
+use ort::logging::LogLevel;
 use std::env;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -78,6 +79,10 @@ fn load(path: &Path, origin: &'static str) -> Result<OnnxRuntime, String> {
     let builder = ort::init_from(&path).map_err(|e| one_line(&e.to_string()))?;
     let environment =
         builder.with_name("framelane").with_telemetry(false).build().map_err(|e| one_line(&e.to_string()))?;
+    // Errors come back as errors; printed as well, they would be seen twice. Who wants them sets ORT_LOG.
+    if env::var_os("ORT_LOG").is_none() {
+        environment.set_log_level(LogLevel::Fatal);
+    }
     Ok(OnnxRuntime { version: version(&path), path, origin, environment })
 }
 

@@ -109,7 +109,7 @@ mod in_tract {
         let outputs = model.wire_node("gate", GateOp(gate), &[input]).unwrap();
         model.select_output_outlets(&outputs).unwrap();
         let plan = TypedSimplePlan::new(model).unwrap();
-        let engine = Engine::Tract(Arc::new(TractNet::of_plan("gate", &SHAPE, plan)));
+        let engine = Engine::Tract(Arc::new(TractNet::of_plan("gate", &SHAPE, Arc::new(plan))));
         overlap(&engine, &has_entered, &let_go);
     }
 }

@@ -1,7 +1,8 @@
 //! Networks in tract: pure Rust, always there.
 //!
 //! A network of open size is made concrete and optimised anew for each size of picture, since that is what
-//! tract runs fast; the last few such plans are kept. Lanes share a plan, and with it the weights.
+//! tract runs fast (and what lets it work out every shape); the last few such plans are kept. Lanes share a plan,
+//! and with it the weights; each plan has its own copy of those that it rearranges.
 
 use crate::elements::{Elements, ElementsMut};
 use crate::file::OnnxFile;
@@ -12,7 +13,7 @@ use framelane::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use tract_onnx::prelude::*;
-use tract_onnx::tract_hir::internal::InferenceModel;
+use tract_onnx::tract_core::internal::DefaultRuntime;
 
 /// The version of tract built in, for reports.
 pub(crate) const VERSION: &str = "0.23";
@@ -20,7 +21,7 @@ pub(crate) const VERSION: &str = "0.23";
 /// Optimised plans that are kept, each for one shape of input.
 const PLANS: usize = 4;
 
-type RunnablePlan = Arc<TypedRunnableModel>;
+type RunnablePlan = Arc<dyn Runnable>;
 
 pub(crate) struct TractNet {
     name: String,
@@ -63,7 +64,7 @@ impl TractNet {
 
     pub fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         let plan = self.plan(input)?;
-        let fact = plan.model().output_fact(0).map_err(|e| failed(&self.name, "load", &e))?;
+        let fact = plan.output_fact(0).map_err(|e| failed(&self.name, "load", &e))?;
         fact.shape.as_concrete().map(<[usize]>::to_vec).ok_or_else(|| {
             Error::new(
                 ErrorKind::Model,
@@ -72,8 +73,8 @@ impl TractNet {
         })
     }
 
-    /// The plan for one shape of input. Lanes that ask for it while it is being made wait; none is running
-    /// then in this call.
+    /// The plan for one shape of input. Lanes that ask for one while another is being made wait for it; lanes
+    /// that have theirs do not come here.
     fn plan(&self, shape: &[usize]) -> Result<RunnablePlan> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = plans.iter().position(|(s, _)| s == shape) {
@@ -85,7 +86,7 @@ impl TractNet {
         let plan = guarded(&self.name, &format!("prepare for an input of {shape:?}"), || {
             let mut model = self.model.clone();
             model.set_input_fact(0, InferenceFact::dt_shape(self.dtype, shape))?;
-            model.into_optimized()?.into_runnable()
+            Ok(Arc::from(DefaultRuntime.prepare(model.into_typed()?)?))
         })?;
         if plans.len() == PLANS {
             plans.remove(0);
@@ -138,7 +139,7 @@ pub(crate) fn one_line(text: &str) -> String {
 pub(crate) struct TractLane {
     net: Arc<TractNet>,
     shape: Vec<usize>,
-    state: Option<TypedSimpleState>,
+    state: Option<Box<dyn State>>,
     input: Arc<Tensor>,
     output: Option<TValue>,
 }

@@ -24,7 +24,8 @@ fn reads_the_test_models() {
     let bytes = (InputRange::BYTES, OutputRange::Span(0.0, 255.0));
     let meanstd = (InputRange::IMAGENET, OutputRange::Span(0.0, 1.0));
     let frame = (InputRange::UNIT, OutputRange::Frame);
-    use {Layout::*, OutputKind::*};
+    use Layout::{Nchw, Nhwc};
+    use OutputKind::{Classes, Heat, Image, Mask};
     for (name, layout, channels, dtype, (input, output), kind) in [
         ("identity_nchw_f32", Nchw, 3, DType::F32, unit, Image),
         ("invert_nhwc_u8", Nhwc, 3, DType::U8, bytes, Image),
