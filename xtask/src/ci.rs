@@ -2,7 +2,7 @@
 
 use crate::run::{cargo, show};
 use crate::tally::{Steps, Tally};
-use crate::{Outcome, deny, rules, test};
+use crate::{Outcome, deny, kernels, rules, test};
 
 pub fn command() -> Outcome {
     let (mut steps, mut tally) = (Steps::new(), Tally::default());
@@ -12,6 +12,7 @@ pub fn command() -> Outcome {
     });
     steps.run("rules of the house", rules::command);
     steps.run("dependencies", deny::command);
+    steps.run("kernels", || kernels::command(true));
     steps.run("lints", || show(&mut cargo("clippy --workspace --all-targets --locked -- -D warnings")));
     steps.run("documentation", || {
         // Libraries only: the program's page would overwrite that of the library with the same name.

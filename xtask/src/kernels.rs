@@ -18,12 +18,16 @@ const SCRIPT: &str = include_str!("nvrtc.py");
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+pub fn command(check: bool) -> crate::Outcome {
+    run(&crate::run::root(), check).map_err(|e| e.to_string())
+}
+
 /// Make the PTX of all kernels under `root`; with `check`, write nothing and fail if any differs.
 ///
 /// # Errors
 /// Python 3 with pip is missing, the package cannot be had, a kernel does not compile, or (`check`) the PTX in
 /// the tree is not what would be made.
-pub fn run(root: &Path, check: bool) -> Result<()> {
+fn run(root: &Path, check: bool) -> Result<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("kernels are made on x86-64 Linux, where NVRTC's package is the pinned one".into());
     }

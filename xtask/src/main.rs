@@ -6,6 +6,7 @@ mod bench;
 mod ci;
 mod deny;
 mod fuzz;
+mod kernels;
 mod rules;
 mod run;
 mod setup;
@@ -23,6 +24,7 @@ cargo xtask COMMAND
   rules                  the rules of the house: who may import whom, where unsafe may live, ...
   deny                   licences and origins of the dependencies (installs cargo-deny under target/)
   fuzz [--seconds N]     run each fuzz target for N seconds on its seeds (default 60)
+  kernels [--check]      make the CUDA kernels' PTX from their sources, or check that it is what would be made
   bench [NAME]           run the benchmarks (of one name) in release and say where the results are
 
 --no-install: install no system packages; tests that would need them are skipped, with the reason.";
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
             Ok(seconds @ 1..) => fuzz::command(seconds),
             _ => Err(format!("--seconds {seconds}: a whole number of seconds, 1 or more, is needed")),
         },
+        ["kernels"] => kernels::command(false),
+        ["kernels", "--check"] => kernels::command(true),
         ["bench"] => bench::command(None),
         ["bench", name] if !name.starts_with('-') => bench::command(Some(name)),
         [] | ["help" | "--help" | "-h"] => {
