@@ -10,6 +10,7 @@ use framelane::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use winit::error::EventLoopError;
 use winit::event_loop::EventLoop;
 use winit::platform::run_on_demand::EventLoopExtRunOnDemand;
 
@@ -138,6 +139,11 @@ impl Window {
                 let report = app.report();
                 events::keep(events);
                 report
+            }
+            // This is how winit says that a Wayland server hung up.
+            Ok(Err(error @ EventLoopError::ExitFailure(_))) => {
+                let text = "the connection to the display server was lost: the window is closed";
+                Err(Error::new(ErrorKind::Device, text).because(error))
             }
             Ok(Err(error)) => {
                 Err(Error::new(ErrorKind::Device, format!("the display server failed: {error}"))
