@@ -1,0 +1,159 @@
+//! `framelane doctor`: what this machine offers, what framelane makes of it, and what would be better.
+
+use crate::console;
+use crate::exit::{Ended, Outcome};
+use crate::play::{cores, default_lanes};
+use framelane::Error;
+use framelane_onnx::onnxruntime;
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Look at everything, print it, and never fail for what is missing.
+pub fn run() -> Outcome {
+    console::print(&Machine::look().to_string())
+        .map_err(|e| Error::io("standard output cannot be written", e))?;
+    Ok(Ended::Done)
+}
+
+/// What was found. Each `Err` is the reason why there is none.
+struct Machine {
+    cores: usize,
+    displays: Vec<(&'static str, String)>,
+    window: Result<String, String>,
+    adapters: Vec<String>,
+    cuda: Option<PathBuf>,
+    ffmpeg: Option<String>,
+    onnxruntime: Result<String, String>,
+}
+
+impl Machine {
+    fn look() -> Self {
+        let displays = ["WAYLAND_DISPLAY", "DISPLAY"]
+            .into_iter()
+            .filter_map(|name| Some((name, env::var(name).ok().filter(|v| !v.is_empty())?)))
+            .collect();
+        let adapter = |a: &framelane_show::AdapterInfo| {
+            let driver = if a.driver.is_empty() { String::new() } else { format!("; driver {}", a.driver) };
+            format!("{} ({}, {}{driver})", a.name, a.backend, a.kind)
+        };
+        Self {
+            cores: cores(),
+            displays,
+            window: framelane_show::available().map_err(|e| e.to_string()),
+            adapters: framelane_show::adapters().iter().map(adapter).collect(),
+            cuda: cuda_driver(),
+            ffmpeg: ffmpeg(),
+            onnxruntime: onnxruntime()
+                .map(|r| format!("{} ({}, from {})", r.version, r.path.display(), r.origin))
+                .map_err(str::to_owned),
+        }
+    }
+
+    /// What to install, and what it would give.
+    fn advice(&self) -> Vec<(&'static str, &'static str)> {
+        let linux = cfg!(target_os = "linux");
+        let mut advice = Vec::new();
+        if self.onnxruntime.is_err() {
+            advice.push(("pip install onnxruntime", "networks run about six times faster on a CPU"));
+        }
+        if self.ffmpeg.is_none() {
+            let how = if linux { "apt install ffmpeg" } else { "install ffmpeg" };
+            advice.push((how, "every other video format, cameras and network streams"));
+        }
+        if self.adapters.is_empty() {
+            let how = if linux { "apt install mesa-vulkan-drivers" } else { "install a graphics driver" };
+            advice.push((how, "a window, even without a graphics card"));
+        }
+        advice
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let version = env!("CARGO_PKG_VERSION");
+        writeln!(f, "framelane {version} on {} {}, {}\n", env::consts::OS, env::consts::ARCH, count(self.cores, "core"))?;
+
+        writeln!(f, "This machine has")?;
+        let set: Vec<String> = self.displays.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let set = if set.is_empty() { "neither WAYLAND_DISPLAY nor DISPLAY is set".to_owned() } else { set.join(", ") };
+        match &self.window {
+            Ok(screen) => writeln!(f, "  screen        {screen} ({set})")?,
+            Err(_) => writeln!(f, "  screen        none ({set})")?,
+        }
+        match self.adapters.split_first() {
+            None => writeln!(f, "  graphics      none: no Vulkan or OpenGL driver was found")?,
+            Some((first, rest)) => {
+                writeln!(f, "  graphics      {first}")?;
+                rest.iter().try_for_each(|a| writeln!(f, "                {a}"))?;
+            }
+        }
+        match &self.cuda {
+            Some(path) => writeln!(
+                f,
+                "  CUDA          a driver ({}), not used yet: this version runs networks on the CPU",
+                path.display()
+            )?,
+            None => writeln!(f, "  CUDA          no driver; not used yet: this version runs networks on the CPU")?,
+        }
+        writeln!(f, "  ffmpeg        {}", self.ffmpeg.as_deref().unwrap_or("none on the PATH"))?;
+        match &self.onnxruntime {
+            Ok(found) => writeln!(f, "  ONNX Runtime  {found}")?,
+            Err(why) => writeln!(f, "  ONNX Runtime  none: {why}")?,
+        }
+        writeln!(f, "  tract         built in")?;
+
+        let lanes = count(default_lanes(self.onnxruntime.is_ok(), self.cores), "lane");
+        writeln!(f, "\n`framelane play` would")?;
+        match &self.onnxruntime {
+            Ok(_) => writeln!(f, "  run networks  by ONNX Runtime on the CPU, in {lanes}: it is faster than tract")?,
+            Err(_) => writeln!(f, "  run networks  by tract on the CPU, in {lanes}: there is no ONNX Runtime")?,
+        }
+        match &self.window {
+            Ok(screen) => writeln!(f, "  show results  in a window on {screen}")?,
+            Err(why) => writeln!(f, "  write results into framelane-out.mp4, because {why}")?,
+        }
+        match &self.ffmpeg {
+            Some(_) => writeln!(f, "  read videos   by itself (H.264 in mp4, y4m, PNG, JPEG, GIF), others by ffmpeg")?,
+            None => writeln!(f, "  read videos   of H.264 in mp4, y4m, PNG, JPEG and GIF, no others: there is no ffmpeg")?,
+        }
+
+        let advice = self.advice();
+        if advice.is_empty() {
+            return writeln!(f, "\nNothing is missing.");
+        }
+        writeln!(f, "\nBetter with")?;
+        let width = advice.iter().map(|(how, _)| how.len()).max().unwrap_or(0);
+        advice.iter().try_for_each(|(how, why)| writeln!(f, "  {how:width$}  {why}"))
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// The CUDA driver's library, by its file name alone: it is not loaded.
+fn cuda_driver() -> Option<PathBuf> {
+    let (name, folders): (&str, &[&str]) = if cfg!(windows) {
+        ("nvcuda.dll", &["C:\\Windows\\System32"])
+    } else {
+        (
+            "libcuda.so.1",
+            &["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib"],
+        )
+    };
+    let own = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    env::split_paths(&own)
+        .chain(folders.iter().map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_absolute() && path.exists())
+}
+
+/// The version of the user's ffmpeg.
+fn ffmpeg() -> Option<String> {
+    let output = Command::new("ffmpeg").arg("-version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next()?;
+    let version = line.strip_prefix("ffmpeg version ").unwrap_or(line);
+    Some(version.split(" Copyright").next().unwrap_or(version).to_owned())
+}

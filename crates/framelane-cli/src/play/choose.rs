@@ -1,0 +1,136 @@
+//! What is used where the command line leaves it open: by input, network, and machine.
+
+use super::options::{Network, Options};
+use super::pipeline;
+use super::playlist::Playlist;
+use framelane::device::Device;
+use framelane::frame::ImageSize;
+use framelane::lanes::Model;
+use framelane::ring::Policy;
+use framelane::{Error, ErrorKind, Result};
+use framelane_media::OpenOptions;
+use framelane_onnx::{ImageModel, OnnxFile, Runtime, onnxruntime};
+use std::num::NonZero;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// The built-in clip.
+const CLIP: &[u8] = include_bytes!("../../../../assets/clip.mp4");
+
+/// More lanes than this help no CPU: they wait for the same memory.
+const MOST_LANES: usize = 8;
+
+/// Frames on the device that wait for the network, if lanes do not need more.
+const DEPTH: usize = 3;
+
+/// What is played.
+pub struct Input {
+    pub list: Playlist,
+    /// The folder that holds the built-in clip as long as it is read.
+    pub keep: Option<TempDir>,
+}
+
+/// Open the inputs.
+///
+/// # Errors
+/// Of any of them; sizes that differ.
+pub fn input(options: &Options) -> Result<Input> {
+    // A test picture under `Latest` plays the part of a camera.
+    let open_options = OpenOptions { frames: None, realtime: options.policy == Some(Policy::Latest) };
+    let open = |input: &str| framelane_media::open(input, &open_options);
+    let (sources, keep) = if options.inputs.is_empty() {
+        let failed = |e| Error::io("the built-in clip cannot be unpacked into the system's temporary folder", e);
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let clip = folder.path().join("clip.mp4");
+        std::fs::write(&clip, CLIP).map_err(failed)?;
+        let clip = clip.to_str().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "the name of the system's temporary folder is not UTF-8")
+        })?;
+        (vec![open(clip)?], Some(folder))
+    } else {
+        (options.inputs.iter().map(|i| open(i)).collect::<Result<Vec<_>>>()?, None)
+    };
+    Ok(Input { list: Playlist::new(sources, options.looped, options.frames)?, keep })
+}
+
+/// Load the network. `None`: pictures pass through.
+///
+/// # Errors
+/// Of the file, the plan, or the runtime.
+pub fn network(options: &Options) -> Result<Option<Arc<ImageModel>>> {
+    if options.network == Network::None {
+        return Ok(None);
+    }
+    let load = framelane_onnx::Options {
+        overrides: options.overrides.clone(),
+        runtime: options.runtime,
+        lanes: lanes(options),
+        threads_per_lane: None,
+    };
+    let model = match &options.network {
+        Network::File(path) => framelane_onnx::load(&OnnxFile::open(path)?, &load)?,
+        Network::Upscale | Network::None => framelane_onnx::upscaler(&load)?,
+    };
+    Ok(Some(Arc::new(model)))
+}
+
+fn lanes(options: &Options) -> usize {
+    let with_onnxruntime = || options.runtime != Runtime::Tract && onnxruntime().is_ok();
+    options.lanes.unwrap_or_else(|| default_lanes(with_onnxruntime(), cores()))
+}
+
+/// Processors that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Lanes unless told: tract uses one thread a lane, ONNX Runtime spreads its threads over the lanes, and two
+/// keep it busy between frames.
+pub fn default_lanes(onnxruntime: bool, cores: usize) -> usize {
+    cores.clamp(1, if onnxruntime { 2 } else { MOST_LANES })
+}
+
+/// How the pipeline behaves.
+pub fn pipeline(options: &Options, policy: Policy, network: Option<&ImageModel>) -> pipeline::Options {
+    let lanes = network.map_or(1, |_| lanes(options));
+    // Fewer slots than lanes would leave lanes without work.
+    let depth = options.depth.unwrap_or(DEPTH.max(lanes + 1));
+    pipeline::Options { lanes, depth, policy }
+}
+
+/// How large the results for pictures of this size are.
+///
+/// # Errors
+/// If the network cannot take them.
+pub fn output_size(network: Option<&ImageModel>, size: ImageSize) -> Result<ImageSize> {
+    let Some(network) = network else { return Ok(size) };
+    let outputs = network.outputs(&[size.spec()])?;
+    outputs.first().and_then(ImageSize::of).ok_or_else(|| {
+        Error::new(ErrorKind::Model, format!("{} gives something other than pictures", network.name()))
+    })
+}
+
+/// One line about the network.
+pub fn describe(network: Option<&ImageModel>, from: ImageSize, to: ImageSize) -> String {
+    match network {
+        None => "none: pictures pass through".into(),
+        Some(network) => format!("{}: {from} -> {to}", network.name()),
+    }
+}
+
+/// One line about the device and how work is laid out on it.
+pub fn describe_device(device: &Device, run: pipeline::Options, policy: Policy) -> String {
+    let cores = cores();
+    let policy = match policy {
+        Policy::Fifo => "every frame counts (fifo)",
+        Policy::Latest => "the newest frame counts (latest)",
+    };
+    format!(
+        "{} ({cores} core{}), {} lane{}, {} slots; {policy}",
+        device.name(),
+        if cores == 1 { "" } else { "s" },
+        run.lanes,
+        if run.lanes == 1 { "" } else { "s" },
+        run.depth
+    )
+}

@@ -1,0 +1,241 @@
+//! `framelane play`: choose everything, say what was chosen, run, and report.
+//!
+//! Reading order: `options` (what the command line means) → `playlist` (inputs as one source) → `output` (where
+//! results go) → `pipeline` (the threads) with `stamps`, `readback`, `target`, `tally` and `stop`.
+
+mod choose;
+pub mod options;
+mod output;
+mod pipeline;
+mod playlist;
+mod readback;
+mod stamps;
+mod stop;
+mod tally;
+mod target;
+
+pub use choose::{cores, default_lanes};
+pub use tally::Tally;
+
+use crate::args::PlayArgs;
+use crate::console;
+use crate::exit::{Ended, Failure, Outcome};
+use crate::progress::Progress;
+use crate::report::{Paths, RunReport};
+use crate::signals;
+use framelane::device::Device;
+use framelane::ring::Policy;
+use framelane::stats::AgeReport;
+use framelane::{Error, ErrorKind, Result};
+use framelane_show::WindowReport;
+use options::{Json, Options};
+use output::Opened;
+use pipeline::{Parts, Running};
+use stamps::Stamps;
+use std::fs::File;
+use std::io::Write;
+use stop::{Stop, Why};
+
+/// Play to the end, or until it is stopped.
+pub fn run(args: &PlayArgs) -> Outcome {
+    let options = Options::resolve(args).map_err(Failure::Usage)?;
+    let device = Device::host();
+    let mut chosen = choose::input(&options)?;
+    let list = chosen.list;
+    list.describe().iter().for_each(|line| tell("input", line));
+
+    let policy = options.policy.unwrap_or(if list.is_live() { Policy::Latest } else { Policy::Fifo });
+    let network = choose::network(&options)?;
+    let run = choose::pipeline(&options, policy, network.as_deref());
+    let size = choose::output_size(network.as_deref(), list.size()?)?;
+    tell("model", &choose::describe(network.as_deref(), list.size()?, size));
+    network.iter().for_each(|model| {
+        model.plan().to_string().lines().for_each(console::say);
+    });
+    let runtime = network.as_ref().map_or("none", |model| model.runtime()).to_owned();
+    tell("runtime", &runtime);
+    tell("device", &choose::describe_device(&device, run, policy));
+
+    // From here on Ctrl-C finishes what was begun.
+    let (tally, stop) = (Tally::new(), Stop::default());
+    let asked = stop.clone();
+    signals::listen(move |code| asked.request(Why::Signal(code)))?;
+    let paced = !list.is_live();
+    let Opened { output, why } = output::open(&options.to, size, &list, policy, paced)?;
+    tell("output", &output.describe());
+    why.iter().for_each(|why| tell("", why));
+    let mut json = options.json.as_ref().map(JsonFile::create).transpose()?;
+
+    let mut report = Describe {
+        input: list.describe().join("; "),
+        model: network.as_ref().map_or("none".into(), |m| framelane::lanes::Model::name(&**m).to_owned()),
+        output: output.describe(),
+        display: output.path(),
+        runtime,
+        device: device.name().to_owned(),
+        lanes: run.lanes,
+        policy,
+        paced: paced && output.is_window(),
+    };
+    let frames = list.frames();
+    // A window shows pictures without a clock (a folder) at the pace that files would give them.
+    let clock = list.rate().or(paced.then_some(framelane::frame::FrameRate { num: 30, den: 1 }));
+    let (target, window) = output.split();
+    let parts = Parts {
+        source: Box::new(list),
+        stamps: Stamps::new(clock),
+        model: network.map(|model| model as _),
+        target,
+        options: run,
+    };
+    if let Some(window) = &window {
+        let handle = window.handle();
+        stop.on_request(move || handle.close());
+    }
+    let running = Running::start(&device, parts, &tally, &stop)?;
+    let progress = Progress::start(tally.clone(), frames)?;
+    // The window's events belong to the main thread; the pipeline's threads run beside it.
+    let shown = window.map(|window| {
+        let shown = window.run();
+        if !matches!(&shown, Ok(report) if !report.closed_by_user) {
+            stop.request(Why::Window);
+        }
+        shown
+    });
+    let end = running.join();
+    drop(progress);
+    drop(chosen.keep.take());
+
+    let (shown, window_error) = match shown.transpose() {
+        Ok(shown) => (shown, None),
+        Err(error) => (None, Some(error)),
+    };
+    let error = end.error.or(window_error).or_else(|| nothing(&tally, stop.why(), &report.input));
+    if let Some(summary) = &end.summary {
+        report.output = wrote(summary);
+    }
+    let report = report.report(&tally, &device, shown.as_ref(), stop.why(), error.as_ref());
+    console::say(report.table(console::has_colours()).trim_end());
+    if let Some(summary) = &end.summary {
+        console::say(&format!("\nwrote       {}", wrote(summary)));
+    }
+    if let Some(json) = &mut json {
+        json.write(&report)?;
+    }
+    match (error, stop.why()) {
+        (Some(error), _) => Err(Failure::Work(error)),
+        (None, Some(Why::Signal(code))) => Ok(Ended::Signal(code)),
+        (None, _) => Ok(Ended::Done),
+    }
+}
+
+/// The error of a run in which nothing failed but everything.
+fn nothing(tally: &Tally, why: Option<Why>, input: &str) -> Option<Error> {
+    let frames = tally.recorder.frames();
+    match (frames.r#in, frames.out, why) {
+        (_, _, Some(_)) => None,
+        (0, _, None) => Some(Error::new(ErrorKind::Input, format!("{input}: there is no frame in it"))),
+        (_, 0, None) => tally.first_failure(),
+        _ => None,
+    }
+}
+
+/// One labelled line about what was chosen.
+fn tell(label: &str, text: &str) {
+    console::say(&format!("{label:<12}{text}"));
+}
+
+fn wrote(summary: &framelane_media::Summary) -> String {
+    let size = match summary.bytes {
+        b if b < 1_000_000 => format!("{:.0} kB", b as f64 / 1e3),
+        b => format!("{:.1} MB", b as f64 / 1e6),
+    };
+    format!("{} ({} frames, {size})", summary.target, summary.frames)
+}
+
+/// What the report says that is not a figure.
+struct Describe {
+    input: String,
+    model: String,
+    output: String,
+    display: String,
+    runtime: String,
+    device: String,
+    lanes: usize,
+    policy: Policy,
+    paced: bool,
+}
+
+impl Describe {
+    fn report(
+        self,
+        tally: &Tally,
+        device: &Device,
+        shown: Option<&WindowReport>,
+        why: Option<Why>,
+        error: Option<&Error>,
+    ) -> RunReport {
+        let mut figures = tally.recorder.report(&device.counters());
+        let mut display = self.display;
+        if let Some(shown) = shown {
+            // The window knows when a frame was really handed to the screen.
+            if let Some(ages) = shown.age {
+                let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
+                figures.age_ms = AgeReport { p50: ms(ages.p50), p95: ms(ages.p95), p99: ms(ages.p99) };
+            }
+            display = shown.path.clone();
+        }
+        let failed = || tally.first_failure().map(|e| e.to_string());
+        RunReport {
+            figures,
+            paths: Paths { device: self.device, runtime: self.runtime, display },
+            input: self.input,
+            model: self.model,
+            output: self.output,
+            lanes: self.lanes,
+            policy: match self.policy {
+                Policy::Fifo => "fifo",
+                Policy::Latest => "latest",
+            },
+            paced: self.paced,
+            stopped: why.map(|why| match why {
+                Why::Signal(_) => "signal",
+                Why::Window => "window closed",
+                Why::Failure => "error",
+            }),
+            error: error.map(Error::to_string).or_else(failed),
+        }
+    }
+}
+
+/// Where the JSON goes. Made before the run, so that a folder that cannot be written is told at once.
+enum JsonFile {
+    Stdout,
+    File(File, String),
+}
+
+impl JsonFile {
+    fn create(to: &Json) -> Result<Self> {
+        match to {
+            Json::Stdout => Ok(Self::Stdout),
+            Json::File(path) => {
+                let name = path.display().to_string();
+                let file = File::create(path).map_err(|e| Error::io(format!("{name} cannot be created"), e))?;
+                Ok(Self::File(file, name))
+            }
+        }
+    }
+
+    fn write(&mut self, report: &RunReport) -> Result<()> {
+        let text = serde_json::to_string_pretty(report).map_err(|e| {
+            Error::new(ErrorKind::Io, format!("the figures cannot be written as JSON: {e}")).because(e)
+        })?;
+        let text = text + "\n";
+        match self {
+            Self::Stdout => console::print(&text).map_err(|e| Error::io("standard output cannot be written", e)),
+            Self::File(file, name) => {
+                file.write_all(text.as_bytes()).map_err(|e| Error::io(format!("{name} cannot be written"), e))
+            }
+        }
+    }
+}

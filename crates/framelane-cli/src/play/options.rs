@@ -1,0 +1,201 @@
+//! What the command line of `play` means.
+
+use crate::args::{Hints, PlayArgs, PolicyArg};
+use framelane::ring::Policy;
+use framelane::{Error, ErrorKind, Result};
+use framelane_onnx::{Overrides, Runtime, parse_size};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+
+/// What to do, all of it checked as far as it can be without touching anything.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// None: the built-in clip.
+    pub inputs: Vec<String>,
+    pub network: Network,
+    pub overrides: Overrides,
+    pub runtime: Runtime,
+    pub to: To,
+    pub json: Option<Json>,
+    /// `None`: by runtime and cores.
+    pub lanes: Option<usize>,
+    /// `None`: by lanes.
+    pub depth: Option<usize>,
+    /// `None`: by input.
+    pub policy: Option<Policy>,
+    pub frames: Option<u64>,
+    pub looped: bool,
+}
+
+/// Which network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    Upscale,
+    None,
+    File(PathBuf),
+}
+
+/// Where results go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum To {
+    Auto,
+    Window,
+    None,
+    /// y4m on standard output.
+    Stdout,
+    /// A file or folder, as `framelane_media::create` understands it.
+    Path(String),
+}
+
+/// Where the figures go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Json {
+    Stdout,
+    File(PathBuf),
+}
+
+impl Options {
+    /// # Errors
+    /// [`ErrorKind::Argument`]: what does not go together.
+    pub fn resolve(args: &PlayArgs) -> Result<Self> {
+        let options = Self {
+            inputs: args.inputs.clone(),
+            network: match args.model.as_str() {
+                "upscale" => Network::Upscale,
+                "none" => Network::None,
+                file => Network::File(file.into()),
+            },
+            overrides: overrides(&args.hints)?,
+            runtime: args.runtime.parse()?,
+            to: target(&args.to)?,
+            json: args.json.as_deref().map(|json| match json {
+                "-" => Json::Stdout,
+                file => Json::File(file.into()),
+            }),
+            lanes: args.lanes.map(|n| n as usize),
+            depth: args.depth.map(|n| n as usize),
+            policy: match args.policy {
+                PolicyArg::Auto => None,
+                PolicyArg::Fifo => Some(Policy::Fifo),
+                PolicyArg::Latest => Some(Policy::Latest),
+            },
+            frames: args.frames,
+            looped: args.looped,
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::new(ErrorKind::Argument, text));
+        if self.to == To::Stdout && self.json == Some(Json::Stdout) {
+            return wrong("--to - and --json - would both write to standard output: give one of them a file".into());
+        }
+        if self.inputs.iter().filter(|i| *i == "-").count() > 1 {
+            return wrong("standard input can be read once: give - once".into());
+        }
+        if self.looped && self.inputs.iter().any(|i| i == "-") {
+            return wrong("standard input cannot be played again: leave out --loop, or give a file".into());
+        }
+        // Creating the output would destroy the input before it is read.
+        if let To::Path(to) = &self.to
+            && let Ok(to_file) = Path::new(to).canonicalize()
+            && to_file.is_file()
+            && let Some(same) = self.inputs.iter().find(|i| Path::new(i).canonicalize().is_ok_and(|i| i == to_file))
+        {
+            return wrong(format!("{same} cannot be read and replaced at once: give --to another name"));
+        }
+        Ok(())
+    }
+}
+
+fn target(to: &str) -> Result<To> {
+    let is_folder = to.ends_with('/') || to.ends_with(MAIN_SEPARATOR) || Path::new(to).is_dir();
+    let extension = Path::new(to).extension().map(|e| e.to_ascii_lowercase());
+    let is_file = extension.is_some_and(|e| e == "mp4" || e == "m4v" || e == "y4m");
+    match to {
+        "auto" => Ok(To::Auto),
+        "window" => Ok(To::Window),
+        "none" => Ok(To::None),
+        "-" => Ok(To::Stdout),
+        _ if is_folder || is_file => Ok(To::Path(to.to_owned())),
+        _ => Err(Error::new(
+            ErrorKind::Argument,
+            format!(
+                "--to cannot be {to:?}: give auto, window, FILE.mp4, FILE.y4m, FOLDER/ (with the slash), - or none"
+            ),
+        )),
+    }
+}
+
+/// What the user says about the network.
+///
+/// # Errors
+/// [`ErrorKind::Argument`], naming the option and what it takes.
+pub fn overrides(hints: &Hints) -> Result<Overrides> {
+    fn parse<T: std::str::FromStr<Err = Error>>(text: &Option<String>) -> Result<Option<T>> {
+        text.as_deref().map(str::parse).transpose()
+    }
+    Ok(Overrides {
+        layout: parse(&hints.layout)?,
+        channels: parse(&hints.channels)?,
+        input_range: parse(&hints.input_range)?,
+        output: parse(&hints.output)?,
+        output_range: parse(&hints.output_range)?,
+        resize: parse(&hints.resize)?,
+        size: hints.size.as_deref().map(parse_size).transpose()?,
+        tile_overlap: hints.tile_overlap,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+
+    fn resolve(line: &[&str]) -> Result<Options> {
+        let args = Args::parse_from(["framelane", "play"].iter().chain(line));
+        let Command::Play(play) = args.command else { unreachable!("it is play") };
+        Options::resolve(&play)
+    }
+
+    #[test]
+    fn defaults() {
+        let options = resolve(&[]).unwrap();
+        assert_eq!((options.network, options.to), (Network::Upscale, To::Auto));
+        assert_eq!((options.lanes, options.depth, options.policy), (None, None, None));
+    }
+
+    #[test]
+    fn targets_are_told_apart_before_anything_is_done() {
+        assert_eq!(resolve(&["--to", "a.MP4"]).unwrap().to, To::Path("a.MP4".into()));
+        assert_eq!(resolve(&["--to", "new/"]).unwrap().to, To::Path("new/".into()));
+        assert_eq!(resolve(&["--to", "-"]).unwrap().to, To::Stdout);
+        let error = resolve(&["--to", "a.avi"]).unwrap_err();
+        assert!(error.to_string().contains("FILE.mp4"), "{error}");
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        for line in [
+            &["--to", "-", "--json", "-"][..],
+            &["-", "-"],
+            &["-", "--loop"],
+            &["--layout", "nwhc"],
+            &["--size", "0x1"],
+        ] {
+            assert_eq!(resolve(line).unwrap_err().kind(), ErrorKind::Argument, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_input_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.y4m");
+        std::fs::write(&file, "").unwrap();
+        let file = file.to_str().unwrap();
+        let other = folder.path().join(".").join("a.y4m");
+        assert!(resolve(&[file, "--to", other.to_str().unwrap()]).is_err());
+        assert!(resolve(&[file, "--to", &format!("{file}.mp4")]).is_ok());
+    }
+}

@@ -1,0 +1,93 @@
+//! Opening what results are shown in or written to.
+
+use super::options::To;
+use super::playlist::Playlist;
+use super::target::Target;
+use framelane::Result;
+use framelane::frame::ImageSize;
+use framelane::ring::Policy;
+use framelane_media::{Sink, SinkSpec, create};
+use framelane_show::{Pane, Window, WindowOptions};
+
+/// Where results go without a screen.
+const FALLBACK: &str = "framelane-out.mp4";
+
+/// An output that is ready.
+pub enum Output {
+    Window { window: Window, pane: Pane, paced: bool },
+    File(Box<dyn Sink>),
+    Nowhere,
+}
+
+/// An output, and why it is not the first choice, if it is not.
+pub struct Opened {
+    pub output: Output,
+    pub why: Option<String>,
+}
+
+/// Open what `to` says, for pictures of `size`.
+///
+/// # Errors
+/// Of the window, if one was asked for by name, and of files.
+pub fn open(to: &To, size: ImageSize, list: &Playlist, policy: Policy, paced: bool) -> Result<Opened> {
+    let spec = SinkSpec::new(size, list.rate());
+    let file = |target: &str| Ok::<_, framelane::Error>(Output::File(create(target, &spec)?));
+    let opened = |output| Opened { output, why: None };
+    match to {
+        To::Window => window(policy, list, paced).map(opened),
+        To::None => Ok(opened(Output::Nowhere)),
+        To::Stdout => file("-").map(opened),
+        To::Path(path) => file(path).map(opened),
+        To::Auto => match window(policy, list, paced) {
+            Ok(window) => Ok(opened(window)),
+            Err(why) => Ok(Opened { output: file(FALLBACK)?, why: Some(format!("(not in a window: {why})")) }),
+        },
+    }
+}
+
+fn window(policy: Policy, list: &Playlist, paced: bool) -> Result<Output> {
+    let options = WindowOptions {
+        title: format!("framelane: {}", framelane::feed::Source::name(list)),
+        policy: match policy {
+            Policy::Fifo => framelane_show::Policy::Fifo,
+            Policy::Latest => framelane_show::Policy::Latest,
+        },
+        close_at_end: true,
+        ..WindowOptions::default()
+    };
+    let (window, pane) = Window::open(options)?;
+    Ok(Output::Window { window, pane, paced })
+}
+
+impl Output {
+    /// For people, before the first frame.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Window { .. } => "a window (space pause, f full screen, s screenshot, b before/after, q quit)".into(),
+            Self::File(sink) => sink.describe(),
+            Self::Nowhere => "none (frames are counted)".into(),
+        }
+    }
+
+    /// The path that pictures take to the eye.
+    pub fn path(&self) -> String {
+        match self {
+            Self::Window { window, .. } => window.path(),
+            Self::File(_) => "none (file)".into(),
+            Self::Nowhere => "none".into(),
+        }
+    }
+
+    pub fn is_window(&self) -> bool {
+        matches!(self, Self::Window { .. })
+    }
+
+    /// The end of the pipeline, and the window that the main thread must run.
+    pub fn split(self) -> (Target, Option<Window>) {
+        match self {
+            Self::Window { window, pane, paced } => (Target::window(pane, paced), Some(window)),
+            Self::File(sink) => (Target::file(sink), None),
+            Self::Nowhere => (Target::nowhere(), None),
+        }
+    }
+}

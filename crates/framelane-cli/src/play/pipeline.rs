@@ -1,0 +1,316 @@
+//! The way of the frames: source → feed → lanes → read back → target, each on its own threads.
+//!
+//! ```text
+//!  Playlist ─▶ Feeder ─▶ [submit] ─▶ Lanes ─▶ [read back] ─▶ pinned ring ─▶ [target]
+//!                          the run's order is that of the tickets in the channel
+//! ```
+//! A frame taken out of the feed has a [`Fate`] that travels with it, so that each is counted exactly once,
+//! wherever the run is stopped. Whoever ends first for a reason of its own says so by [`Stop`].
+
+use super::readback::{Picture, Staging, read_back};
+use super::stamps::Stamps;
+use super::stop::{Stop, Why};
+use super::tally::{Fate, Tally};
+use super::target::Target;
+use crate::console;
+use framelane::device::{Device, Event};
+use framelane::feed::{self, Feeder, Source};
+use framelane::frame::FrameMeta;
+use framelane::lanes::{self, Lanes, Model, Ticket};
+use framelane::ring::{self, Policy, Reader};
+use framelane::stats::Stage;
+use framelane::{Batch, Error, ErrorKind, Result};
+use framelane_media::Summary;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the feed may take to stop before it is named.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Pictures in pinned memory: one is written while the next is copied.
+const STAGED: usize = 2;
+
+/// What a run is made of.
+pub struct Parts {
+    pub source: Box<dyn Source>,
+    pub stamps: Stamps,
+    /// `None`: pictures pass through.
+    pub model: Option<Arc<dyn Model>>,
+    pub target: Target,
+    pub options: Options,
+}
+
+/// How a run behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    pub lanes: usize,
+    /// Slots of the feed on the device.
+    pub depth: usize,
+    pub policy: Policy,
+}
+
+impl Options {
+    /// Jobs in the lanes: under `Latest` each one more would only make frames older.
+    fn in_flight(self) -> usize {
+        match self.policy {
+            Policy::Latest => self.lanes + 1,
+            Policy::Fifo => self.lanes * 2,
+        }
+    }
+}
+
+/// A run that goes on.
+pub struct Running {
+    feeder: Arc<Feeder>,
+    submit: JoinHandle<Result<()>>,
+    read_back: Option<JoinHandle<Result<()>>>,
+    target: JoinHandle<Result<Option<Summary>>>,
+    tally: Arc<Tally>,
+    stop: Stop,
+}
+
+/// How a run ended.
+pub struct End {
+    /// The first cause, if it failed.
+    pub error: Option<Error>,
+    /// What was written.
+    pub summary: Option<Summary>,
+}
+
+/// A frame whose result is on its way.
+pub struct Job {
+    pub meta: FrameMeta,
+    pub fate: Fate,
+    work: Work,
+}
+
+enum Work {
+    /// The network's output, and the picture before it if the target shows it.
+    Network(Ticket, Option<Batch>),
+    Passed(Batch),
+}
+
+impl Job {
+    /// Wait for the result: the output, and the picture before. `None`: it failed, and was counted.
+    ///
+    /// # Errors
+    /// If the run should be given up.
+    pub fn wait(self) -> Result<Option<(FrameMeta, Fate, Batch, Option<Batch>)>> {
+        let Self { meta, fate, work } = self;
+        let (output, before) = match work {
+            Work::Passed(batch) => (Ok(batch), None),
+            Work::Network(ticket, before) => (ticket.wait(), before),
+        };
+        match output {
+            Ok(output) => {
+                fate.succeeded();
+                Ok(Some((meta, fate, output, before)))
+            }
+            Err(error) => {
+                fate.failed(error, tell)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn tell(error: &Error) {
+    console::say(&format!("failed      {error}; the run goes on"));
+}
+
+impl Running {
+    /// Start the threads.
+    ///
+    /// # Errors
+    /// Of the feed, the lanes, or the system that has no threads left.
+    pub fn start(device: &Device, parts: Parts, tally: &Arc<Tally>, stop: &Stop) -> Result<Self> {
+        let Parts { source, stamps, model, target, options } = parts;
+        let in_flight = options.in_flight();
+        let lanes = model
+            .map(|model| {
+                let recorder = Some(tally.recorder.clone());
+                let lane_options = lanes::Options {
+                    lanes: options.lanes,
+                    in_flight,
+                    recorder,
+                    ..lanes::Options::new(options.lanes)
+                };
+                Lanes::new(device, model, lane_options)
+            })
+            .transpose()?;
+        // Whoever keeps the picture before needs its slot until both are read back.
+        let held = if target.wants_before() { in_flight + 1 } else { 0 };
+        let feed_options = feed::Options {
+            depth: options.depth,
+            max_depth: Some(options.depth + held),
+            policy: options.policy,
+            recorder: Some(tally.recorder.clone()),
+            ..feed::Options::new(source.name())
+        };
+        let feeder = Arc::new(Feeder::new(device, source, feed_options)?);
+        let cancelled = feeder.clone();
+        stop.on_request(move || {
+            // Does not wait: the end of the run does.
+            let _ = cancelled.cancel(Duration::ZERO);
+        });
+
+        let (sender, jobs) = sync_channel(in_flight);
+        let submit = Submit {
+            feeder: feeder.clone(),
+            lanes,
+            stamps,
+            keep_before: target.wants_before(),
+            tally: tally.clone(),
+            jobs: sender,
+        };
+        let submit = spawn("submit", stop, move || submit.run())?;
+        let (read_back, target) = if target.wants_pictures() {
+            let stream = device.stream("read back")?;
+            let copying = tally.recorder.group(Stage::Copy, 1);
+            let (writer, reader) =
+                ring::ring(ring::Options::fixed("results", Policy::Fifo, STAGED), |_| Ok(Default::default()))?;
+            let thread = spawn("read back", stop, move || read_back(&jobs, &writer, &stream, &copying))?;
+            let (sink_stop, writing) = (stop.clone(), tally.recorder.group(Stage::Sink, 1));
+            let target = Target::timed(target, writing);
+            (Some(thread), spawn("target", stop, move || write(&reader, target, &sink_stop))?)
+        } else {
+            tally.recorder.group(Stage::Sink, 1);
+            (None, spawn("target", stop, move || count(&jobs))?)
+        };
+        Ok(Self { feeder, submit, read_back, target, tally: tally.clone(), stop: stop.clone() })
+    }
+
+    /// Wait until the run has ended, of itself or because it was stopped, and everything is finished.
+    pub fn join(self) -> End {
+        let submitted = join("submit", self.submit);
+        let read_back = self.read_back.map_or(Ok(()), |thread| join("read back", thread));
+        let written = join("target", self.target);
+        let stopped = self.feeder.cancel(PATIENCE);
+        if let Err(stuck) = stopped {
+            console::say(&format!("warning     {stuck}"));
+        }
+        drop(self.feeder);
+        // A frame that was being copied when the feed was cancelled was counted in, and nobody saw it.
+        if self.stop.why().is_some() {
+            let frames = self.tally.recorder.frames();
+            for _ in frames.out + frames.dropped + frames.failed..frames.r#in {
+                self.tally.recorder.frame_dropped("unread when the run was stopped");
+            }
+        }
+        // What failed behind is the cause of what failed before it. A source that was stopped by the same
+        // Ctrl-C has not failed (ffmpeg gets it too), nor has the reader of a pipe.
+        let asked = matches!(self.stop.why(), Some(Why::Signal(_) | Why::Window));
+        let (summary, error) = match written {
+            Err(error) if !(asked && error.kind() == ErrorKind::Closed) => (None, Some(error)),
+            written => (written.ok().flatten(), read_back.err().or(submitted.err()).filter(|_| !asked)),
+        };
+        End { error, summary }
+    }
+}
+
+/// Start a thread that stops the run if it fails.
+fn spawn<T: Send + 'static>(
+    name: &str,
+    stop: &Stop,
+    body: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<JoinHandle<Result<T>>> {
+    let stop = stop.clone();
+    let body = move || {
+        let guard = StopOnPanic(&stop);
+        let result = body();
+        std::mem::forget(guard);
+        if result.is_err() {
+            stop.request(Why::Failure);
+        }
+        result
+    };
+    std::thread::Builder::new().name(name.into()).spawn(body).map_err(|e| {
+        Error::new(ErrorKind::Device, format!("the system gives no thread ({name}): {e}")).because(e)
+    })
+}
+
+struct StopOnPanic<'a>(&'a Stop);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.request(Why::Failure);
+    }
+}
+
+fn join<T>(name: &str, thread: JoinHandle<Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|panic| Err(Error::from_panic(name, panic.as_ref())))
+}
+
+/// From the feed into the lanes.
+struct Submit {
+    feeder: Arc<Feeder>,
+    lanes: Option<Lanes>,
+    stamps: Stamps,
+    keep_before: bool,
+    tally: Arc<Tally>,
+    jobs: SyncSender<Job>,
+}
+
+impl Submit {
+    fn run(mut self) -> Result<()> {
+        while let Some(batch) = self.feeder.next_batch()? {
+            let fate = self.tally.frame();
+            let Some(meta) = batch.meta().map(|meta| self.stamps.stamp(meta)) else {
+                return Err(Error::new(ErrorKind::Input, "the source gave a batch that is no frame"));
+            };
+            let work = match &self.lanes {
+                None => Work::Passed(batch),
+                Some(lanes) => match lanes.submit(&batch) {
+                    Ok(ticket) => Work::Network(ticket, self.keep_before.then_some(batch)),
+                    Err(error) => {
+                        fate.failed(error.context(&meta), tell)?;
+                        continue;
+                    }
+                },
+            };
+            if self.jobs.send(Job { meta, fate, work }).is_err() {
+                // The other side has ended and says why.
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The target that needs no pictures: a frame is out when its result is there.
+fn count(jobs: &Receiver<Job>) -> Result<Option<Summary>> {
+    for job in jobs {
+        if let Some((meta, fate, output, _)) = job.wait()? {
+            output.ready().synchronize("target: result")?;
+            fate.out(meta.captured.elapsed());
+        }
+    }
+    Ok(None)
+}
+
+/// From pinned memory into the target, to its end.
+fn write(reader: &Reader<Staging, Event, Picture>, mut target: Target, stop: &Stop) -> Result<Option<Summary>> {
+    let mut put = || -> Result<()> {
+        while let Some(lease) = reader.take()? {
+            let picture = lease.meta();
+            lease.ready().synchronize("target: copy out of the device")?;
+            picture.copied(lease.ready());
+            let (rgb, before) = lease.payload().read(picture)?;
+            if !target.write(picture, &rgb, before.as_deref())? {
+                stop.request(Why::Window);
+                break;
+            }
+        }
+        Ok(())
+    };
+    let result = put();
+    // What is still on its way will not be written, whoever holds it.
+    reader.cancel();
+    if result.is_err() {
+        stop.request(Why::Failure);
+    }
+    let summary = target.finish();
+    result.and(summary)
+}

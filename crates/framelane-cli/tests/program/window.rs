@@ -1,0 +1,76 @@
+//! The window, end to end, on a screen of its own.
+
+#![cfg(target_os = "linux")]
+
+use crate::help::*;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// An X server with no screen behind it, ended when this is dropped.
+struct Screen {
+    server: Child,
+    name: String,
+}
+
+impl Screen {
+    fn start() -> Option<Self> {
+        let mut server = Command::new("Xvfb")
+            .args(["-displayfd", "1", "-screen", "0", "1280x720x24", "-nolisten", "tcp"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        // It says its number once it listens.
+        let mut number = String::new();
+        BufReader::new(server.stdout.take()?).read_line(&mut number).ok()?;
+        Some(Self { server, name: format!(":{}", number.trim()) })
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Runs `play` on a screen. `None`: it cannot show windows here, and the test was skipped.
+fn on_screen(test: &str, args: &[&str]) -> Option<Run> {
+    let Some(screen) = Screen::start() else {
+        skip(test, "there is no Xvfb");
+        return None;
+    };
+    let doctor = run(framelane(["doctor"]).env("DISPLAY", &screen.name)).ok();
+    let doctor = String::from_utf8(doctor.out).unwrap();
+    if !doctor.contains("in a window on") {
+        let why = doctor.lines().find(|l| l.contains("because")).unwrap_or("no window can be opened").trim();
+        skip(test, why);
+        return None;
+    }
+    Some(run(framelane(["play"].iter().chain(args)).env("DISPLAY", &screen.name)))
+}
+
+#[test]
+fn every_frame_of_a_recording_is_shown() {
+    let args = ["testsrc:320x180@60", "--frames", "30", "--model", "none", "--to", "window", "--json", "-"];
+    if let Some(run) = on_screen("every_frame_of_a_recording_is_shown", &args) {
+        let figures = run.ok().figures();
+        assert_eq!(figures.frames(), [30, 30, 0, 0]);
+        let path = figures.0["paths"]["display"].as_str().unwrap();
+        assert!(path.starts_with("host-upload"), "{path}");
+        // 29 steps at 60 a second, not as fast as the machine can.
+        assert!(figures.0["wall_s"].as_f64().unwrap() > 29.0 / 60.0, "{figures:?}");
+    }
+}
+
+#[test]
+fn auto_takes_the_window() {
+    let args = ["--frames", "3", "--json", "-"];
+    if let Some(run) = on_screen("auto_takes_the_window", &args) {
+        let run = run.ok();
+        assert!(run.err.contains("output      a window"), "{}", run.err);
+        assert_eq!(run.figures().frames(), [3, 3, 0, 0]);
+    }
+}
