@@ -192,8 +192,8 @@ pub fn read_frame_number(rgb: &[u8], size: ImageSize) -> Option<u32> {
     // Blocks need not be whole pixels: their places are fractions of the whole picture.
     let mut code = 0_u64;
     for bit in 0..COLUMNS * ROWS {
-        let x = (2 * (bit % COLUMNS) + 1) * size.width / (2 * COLUMNS);
-        let y = (2 * (bit / COLUMNS) + 1) * size.height / (8 * ROWS);
+        let x = middle(bit % COLUMNS, COLUMNS, size.width);
+        let y = middle(bit / COLUMNS, 4 * ROWS, size.height);
         let reach = (block.0.min(block.1) / 4).min(2);
         let (mut sum, mut count) = (0_u32, 0_u32);
         for y in y - reach..=y + reach {
@@ -210,6 +210,11 @@ pub fn read_frame_number(rgb: &[u8], size: ImageSize) -> Option<u32> {
     }
     let number = code as u32;
     (encode(number) == code).then_some(number)
+}
+
+/// The middle pixel of part `part` of `parts` of `length` pixels.
+fn middle(part: usize, parts: usize, length: usize) -> usize {
+    ((part * length).div_ceil(parts) + ((part + 1) * length).div_ceil(parts) - 1) / 2
 }
 
 /// Width and height of one block, rounded down; `None` if the picture is too small for the code.

@@ -132,8 +132,8 @@ struct Held {
 
 /// Decodes the pictures of a file and puts them into the order in which they are shown.
 ///
-/// The decoder is made to hand each picture out at once, in stored order; the container's times then say
-/// which ones must wait. That keeps every picture paired with its own time, and loses none.
+/// The decoder is made to hand each picture out at once ([`sps::immediate`]), in stored order; the container's
+/// times then say which ones must wait. That keeps every picture paired with its own time, and loses none.
 pub(crate) struct Pictures<R> {
     input: R,
     length: u64,
@@ -355,25 +355,16 @@ pub(crate) fn inspect<R: Read + Seek>(mut input: R) {
     }
 }
 
-/// One picture in, one picture out: the order is made here.
+/// One picture in, one picture out ([`sps::immediate`]): the order is made here.
 fn new_decoder() -> Result<Decoder> {
-    let config = DecoderConfig::new().flush_after_decode(Flush::Flush);
+    let config = DecoderConfig::new().flush_after_decode(Flush::NoFlush);
     Decoder::with_api_config(OpenH264API::from_source(), config).map_err(|e| {
-        Error::new(ErrorKind::Unsupported, "openh264 cannot start its decoder").because(Told(e.to_string()))
+        Error::new(
+            ErrorKind::Unsupported,
+            format!("openh264 cannot start its decoder (code {})", e.native_code()),
+        )
     })
 }
-
-/// A foreign error as text.
-#[derive(Debug)]
-struct Told(String);
-
-impl std::fmt::Display for Told {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Told {}
 
 /// What openh264's code says, as far as it says anything.
 fn reason(error: &openh264::Error) -> String {
@@ -422,10 +413,15 @@ impl<'a> Iterator for Nals<'a> {
     }
 }
 
+/// Append a NAL unit for the decoder.
 fn append(packet: &mut Vec<u8>, nal: &[u8]) {
-    if !nal.is_empty() {
+    if let Some(head) = nal.first() {
         packet.extend([0, 0, 0, 1]);
-        packet.extend(nal);
+        if head & 0x1f == 7 {
+            packet.extend(sps::immediate(nal));
+        } else {
+            packet.extend(nal);
+        }
     }
 }
 

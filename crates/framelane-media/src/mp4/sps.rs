@@ -53,6 +53,39 @@ impl Sps {
     }
 }
 
+/// The same set (a NAL unit of type 7) under the profile Scalable Baseline.
+///
+/// For all profiles but the baselines, openh264 keeps pictures back to order them by itself. It guesses: some
+/// orders of B-frames come out wrong, a picture is lost now and then, and it never frees what is flushed. The
+/// name of a baseline switches that off (the decoder looks at nothing else by it), so that each coded picture
+/// yields its own at once. A Main or Extended set then needs the fields of a High one, with their defaults.
+pub(crate) fn immediate(nal: &[u8]) -> Vec<u8> {
+    const SCALABLE_BASELINE: u8 = 83;
+    let mut out = nal.to_vec();
+    match nal.get(1) {
+        Some(100) => out[1] = SCALABLE_BASELINE,
+        Some(77 | 88) => {
+            let bytes = unescape(&nal[2..]);
+            let mut bits = Bits { bytes: &bytes, at: 16 };
+            // After constraints and level comes the identifier, and the new fields follow it.
+            if bits.golomb().is_none() {
+                return out;
+            }
+            // 4:2:0, 8 bits twice, no bypass, no scaling matrices.
+            let fields = [false, true, false, true, true, false, false];
+            let bit = |at: usize| bytes[at / 8] >> (7 - at % 8) & 1 == 1;
+            let all: Vec<bool> =
+                (0..bits.at).map(bit).chain(fields).chain((bits.at..bytes.len() * 8).map(bit)).collect();
+            let packed =
+                all.chunks(8).map(|c| (0..8).fold(0, |b, i| b << 1 | u8::from(c.get(i) == Some(&true))));
+            out = vec![nal[0], SCALABLE_BASELINE];
+            escape(packed, &mut out);
+        }
+        _ => {}
+    }
+    out
+}
+
 /// `None`: the set ends too early or has a number that cannot be.
 fn read(bits: &mut Bits<'_>) -> Option<Result<Sps>> {
     let profile = bits.take(8)?;
@@ -175,6 +208,19 @@ fn unescape(nal: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Keep start codes out of the payload.
+fn escape(payload: impl Iterator<Item = u8>, out: &mut Vec<u8>) {
+    let mut zeros = 0;
+    for byte in payload {
+        if zeros == 2 && byte <= 3 {
+            out.push(3);
+            zeros = 0;
+        }
+        zeros = if byte == 0 { zeros + 1 } else { 0 };
+        out.push(byte);
+    }
+}
+
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -227,15 +273,7 @@ mod tests {
             let mut bits = self.bits(1, 1).0;
             bits.resize(bits.len().next_multiple_of(8), false);
             let mut nal = vec![0x67];
-            let mut zeros = 0;
-            for byte in bits.chunks(8).map(|c| c.iter().fold(0, |b, &bit| b << 1 | u8::from(bit))) {
-                if zeros == 2 && byte <= 3 {
-                    nal.push(3);
-                    zeros = 0;
-                }
-                zeros = if byte == 0 { zeros + 1 } else { 0 };
-                nal.push(byte);
-            }
+            escape(bits.chunks(8).map(|c| c.iter().fold(0, |b, &bit| b << 1 | u8::from(bit))), &mut nal);
             nal
         }
     }
@@ -291,6 +329,30 @@ mod tests {
     }
 
     #[test]
+    fn renamed_sets_say_the_same() {
+        let main = Writer::default()
+            .bits(77, 8)
+            .bits(0, 16)
+            .golomb(0)
+            .golomb(0)
+            .golomb(2)
+            .golomb(4)
+            .bits(0, 1)
+            .golomb(19)
+            .golomb(14)
+            .bits(0b110, 3)
+            .bits(0, 1)
+            .nal();
+        for nal in [main, high(1, 8, 1).bits(0, 1).nal()] {
+            let renamed = immediate(&nal);
+            assert_eq!(renamed[1], 83);
+            assert_eq!(Sps::parse(&renamed).unwrap(), Sps::parse(&nal).unwrap());
+        }
+        let baseline = [0x67, 66, 0, 30, 0xaa];
+        assert_eq!(immediate(&baseline), baseline);
+    }
+
+    #[test]
     fn absurd_sizes_are_refused() {
         let huge = Writer::default()
             .bits(66, 8)
@@ -312,6 +374,12 @@ mod tests {
         #[test]
         fn no_bytes_panic(nal in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = Sps::parse(&nal);
+            let _ = immediate(&nal);
+            for profile in [77, 100] {
+                let mut led = vec![0x67, profile];
+                led.extend(&nal);
+                let _ = (Sps::parse(&led), immediate(&led));
+            }
         }
     }
 }

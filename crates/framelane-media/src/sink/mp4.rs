@@ -8,7 +8,7 @@ use framelane::{Error, ErrorKind, Result};
 use openh264::OpenH264API;
 use openh264::encoder::{
     BitRate, Encoder, EncoderConfig, FrameRate, FrameType, IntraFramePeriod, QpRange, RateControlMode,
-    UsageType, VuiConfig,
+    VuiConfig,
 };
 use openh264::formats::YUVSlices;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Mp4Sink {
             height: spec.size.height.next_multiple_of(2),
         };
         let (long, short) = (size.width.max(size.height), size.width.min(size.height));
-        if long > 3840 || short > 2160 || short < 16 {
+        if long > 3840 || !(16..=2160).contains(&short) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
@@ -44,7 +44,10 @@ impl Mp4Sink {
         }
         let encoder =
             Encoder::with_api_config(OpenH264API::from_source(), config(size, spec)).map_err(|e| {
-                Error::new(ErrorKind::Unsupported, format!("{target}: openh264 cannot start: {e}"))
+                Error::new(
+                    ErrorKind::Unsupported,
+                    format!("{target}: openh264 cannot start (code {})", e.native_code()),
+                )
             })?;
         let muxer = Muxer::create(path, spec.rate)?;
         let planes = vec![0; Chroma::C420.bytes(size)];
@@ -52,21 +55,23 @@ impl Mp4Sink {
     }
 }
 
+/// From 0 (lossless, nearly) to 51: visually close to the original.
+const QUANTISER: u8 = 22;
+
 fn config(size: ImageSize, spec: &SinkSpec) -> EncoderConfig {
     let fps = spec.rate.fps().clamp(1.0, 1000.0);
     let group = fps.round() as u32;
     let pixels = (size.width * size.height) as f64;
-    // Far above what the quality asked for needs: the limits of the quantiser decide.
+    // Required, but without effect: the quantiser is held at one step, for constant quality (about 39 dB).
     let bits = (pixels * fps * 0.4).clamp(200e3, 200e6) as u32;
     let vui = match spec.color.matrix {
         ColorMatrix::Bt601 => VuiConfig::bt601(),
         ColorMatrix::Bt709 => VuiConfig::bt709(),
     };
     EncoderConfig::new()
-        .usage_type(UsageType::CameraVideoNonRealTime)
-        .rate_control_mode(RateControlMode::Quality)
+        .rate_control_mode(RateControlMode::Bufferbased)
         .bitrate(BitRate::from_bps(bits))
-        .qp(QpRange::new(18, 28))
+        .qp(QpRange::new(QUANTISER, QUANTISER))
         .max_frame_rate(FrameRate::from_hz(fps as f32))
         // A group of pictures a second: what a killed program loses at most.
         .intra_frame_period(IntraFramePeriod::from_num_frames(group))
@@ -91,7 +96,10 @@ impl Sink for Mp4Sink {
         let failed = |why: &str| {
             Error::new(ErrorKind::Unsupported, format!("{}: {meta} cannot be encoded: {why}", self.target))
         };
-        let stream = self.encoder.encode(&slices).map_err(|e| failed(&e.to_string()))?;
+        let stream = self
+            .encoder
+            .encode(&slices)
+            .map_err(|e| failed(&format!("openh264 refuses it (code {})", e.native_code())))?;
         self.coded.clear();
         stream.write_vec(&mut self.coded);
         let key = stream.frame_type() == FrameType::IDR;
