@@ -19,12 +19,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Shapes whose outputs are remembered; beyond that the memory is emptied.
 const SHAPES: usize = 64;
 
+/// Shape and type of an output.
+type OutputForm = (Vec<usize>, TensorElementType);
+
 pub(crate) struct OrtNet {
     name: String,
     session: SharedSession,
     dtype: DType,
     /// Shape and type of the output for each shape of input seen.
-    outputs: Mutex<HashMap<Vec<usize>, (Vec<usize>, TensorElementType)>>,
+    outputs: Mutex<HashMap<Vec<usize>, OutputForm>>,
 }
 
 impl OrtNet {
@@ -77,7 +80,7 @@ impl OrtNet {
 
     /// Shape and type of the output: ONNX Runtime tells them by running, so one black picture is run for each
     /// new shape.
-    fn output(&self, input: &[usize]) -> Result<(Vec<usize>, TensorElementType)> {
+    fn output(&self, input: &[usize]) -> Result<OutputForm> {
         let known =
             |this: &Self| this.outputs.lock().unwrap_or_else(PoisonError::into_inner).get(input).cloned();
         if let Some(found) = known(self) {

@@ -298,6 +298,73 @@ fn stretch(numbers: &[f32]) -> (f32, f32) {
 mod tests {
     use super::*;
 
+    fn unpacker(kind: OutputKind, range: OutputRange) -> Unpacker {
+        Unpacker::new(&Plan { kind, output_range: range, ..Plan::example() })
+    }
+
+    fn dims(layout: Layout, channels: usize, width: usize, height: usize) -> Dims {
+        Dims { layout, channels, size: ImageSize { width, height } }
+    }
+
+    const UNIT: OutputRange = OutputRange::Span(0.0, 1.0);
+    const NAN: f32 = f32::NAN;
+
+    #[test]
+    fn what_is_no_number_is_seen_in_pictures() {
+        // Two pixels: one has a NaN in its last channel, the other is sound.
+        let expected = [255, 0, 255, 0, 255, 51];
+        let mut rgb = [0; 6];
+        let planes = [0.5, 0.0, 0.5, 1.0, NAN, 0.2];
+        let mut image = unpacker(OutputKind::Image, UNIT);
+        image.image(Elements::F32(&planes), &dims(Layout::Nchw, 3, 2, 1), &mut rgb);
+        assert_eq!(rgb, expected);
+        let pixels = [0.5, 0.5, NAN, 0.0, 1.0, 0.2];
+        rgb = [0; 6];
+        image.image(Elements::F32(&pixels), &dims(Layout::Nhwc, 3, 2, 1), &mut rgb);
+        assert_eq!(rgb, expected);
+        let halves = [half::f16::NAN, half::f16::ONE];
+        image.image(Elements::F16(&halves), &dims(Layout::Nchw, 1, 2, 1), &mut rgb);
+        assert_eq!(rgb, [255, 0, 255, 255, 255, 255]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_seen_in_maps() {
+        let mut map = Map::default();
+        let heat = &mut unpacker(OutputKind::Heat, OutputRange::Frame);
+        heat.map(Elements::F32(&[1.0, NAN, 3.0, 2.0]), &dims(Layout::Nchw, 1, 4, 1), &mut map);
+        assert_eq!((map.bytes[0], map.bytes[2], &map.nan[..]), (0, 255, &[0, 255, 0, 0][..]));
+        heat.map(Elements::F32(&[1.0, 1.0, 3.0, 2.0]), &dims(Layout::Nchw, 1, 4, 1), &mut map);
+        assert!(map.nan.is_empty());
+
+        // Two pixels of three scores, in both layouts.
+        let classes = &mut unpacker(OutputKind::Classes, UNIT);
+        classes.map(Elements::F32(&[0.1, 0.0, 0.3, NAN, 0.2, 9.0]), &dims(Layout::Nchw, 3, 2, 1), &mut map);
+        assert_eq!((&map.bytes[..], &map.nan[..]), (&[1, 2][..], &[0, 255][..]));
+        classes.map(Elements::F32(&[0.1, 0.3, 0.2, 0.0, NAN, 9.0]), &dims(Layout::Nhwc, 3, 2, 1), &mut map);
+        assert_eq!((&map.bytes[..], &map.nan[..]), (&[1, 2][..], &[0, 255][..]));
+        classes.map(Elements::I64(&[3, 256]), &dims(Layout::Nchw, 1, 2, 1), &mut map);
+        assert_eq!((&map.bytes[..], map.nan.len()), (&[3, 1][..], 0));
+    }
+
+    #[test]
+    fn shapes_are_read_by_meaning() {
+        let image = Plan::example();
+        let map = Plan { kind: OutputKind::Heat, ..Plan::example() };
+        let read = |shape: &[usize], plan: &Plan| {
+            Dims::new(shape, plan, "x").map(|d| (d.layout, d.channels, d.size.width, d.size.height)).ok()
+        };
+        assert_eq!(read(&[1, 3, 5, 7], &image), Some((Layout::Nchw, 3, 7, 5)));
+        assert_eq!(read(&[1, 5, 7, 3], &image), Some((Layout::Nhwc, 3, 7, 5)));
+        assert_eq!(read(&[3, 5, 7], &image), Some((Layout::Nchw, 3, 7, 5)));
+        assert_eq!(read(&[1, 1, 5, 7], &map), Some((Layout::Nchw, 1, 7, 5)));
+        assert_eq!(read(&[1, 5, 7, 1], &map), Some((Layout::Nhwc, 1, 7, 5)));
+        assert_eq!(read(&[1, 5, 7], &map), Some((Layout::Nchw, 1, 7, 5)));
+        assert_eq!(read(&[5, 7], &map), Some((Layout::Nchw, 1, 7, 5)));
+        for shape in [&[][..], &[5], &[2, 3, 5, 7], &[1, 2, 5, 7], &[1, 3, 0, 7], &[1, 1, 3, 5, 7]] {
+            assert_eq!(read(shape, &image), None, "{shape:?}");
+        }
+    }
+
     #[test]
     fn bytes_are_rounded_and_clamped() {
         let expected: &[(f32, u8)] = &[

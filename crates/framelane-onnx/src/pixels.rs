@@ -177,3 +177,52 @@ fn luma(pixel: &[u8]) -> u8 {
     // The weights add up to 2¹⁶, so white stays 255.
     ((19595 * r + 38470 * g + 7471 * b + (1 << 15)) >> 16) as u8
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(width: usize, height: usize) -> ImageSize {
+        ImageSize { width, height }
+    }
+
+    /// The middle pixel of three, in the right half of a frame of two.
+    const RGB: [u8; 9] = [1, 2, 3, 255, 51, 0, 7, 8, 9];
+
+    fn window() -> Window {
+        Window { picture: size(3, 1), from: (1, 0), size: size(1, 1), to: (1, 0), frame: size(2, 1) }
+    }
+
+    fn packed(plan: Plan) -> Vec<f32> {
+        let packer = Packer::new(&plan);
+        let mut out = vec![f32::NAN; packer.shape(size(2, 1)).iter().product()];
+        packer.pack(&RGB, &window(), ElementsMut::F32(&mut out));
+        out
+    }
+
+    #[test]
+    fn all_layouts_and_orders_with_black_around() {
+        let plan = Plan::example;
+        let (nhwc, bgr) = (Layout::Nhwc, ChannelOrder::Bgr);
+        assert_eq!(packed(plan()), [0.0, 1.0, 0.0, 0.2, 0.0, 0.0]);
+        assert_eq!(packed(Plan { layout: nhwc, ..plan() }), [0.0, 0.0, 0.0, 1.0, 0.2, 0.0]);
+        assert_eq!(packed(Plan { order: bgr, ..plan() }), [0.0, 0.0, 0.0, 0.2, 0.0, 1.0]);
+        assert_eq!(packed(Plan { layout: nhwc, order: bgr, ..plan() }), [0.0, 0.0, 0.0, 0.0, 0.2, 1.0]);
+        assert_eq!(packed(Plan { channels: 4, ..plan() }), [0.0, 1.0, 0.0, 0.2, 0.0, 0.0, 1.0, 1.0]);
+        let rgba = Plan { channels: 4, layout: nhwc, ..plan() };
+        assert_eq!(packed(rgba), [0.0, 0.0, 0.0, 1.0, 1.0, 0.2, 0.0, 1.0]);
+        let signed = Plan { input_range: InputRange::SIGNED, channels: 4, ..plan() };
+        assert_eq!(packed(signed), [-1.0, 1.0, -1.0, -0.6, -1.0, -1.0, 1.0, 1.0]);
+        let grey = (0.299 * 255.0_f32 + 0.587 * 51.0).round() / 255.0;
+        assert_eq!(packed(Plan { channels: 1, ..plan() }), [0.0, grey]);
+    }
+
+    #[test]
+    fn luma_is_that_of_bt601() {
+        assert_eq!((luma(&[0, 0, 0]), luma(&[255, 255, 255]), luma(&[77, 77, 77])), (0, 255, 77));
+        for pixel in [[255, 0, 0], [0, 255, 0], [0, 0, 255], [10, 200, 99]] {
+            let [r, g, b] = pixel.map(f64::from);
+            assert_eq!(luma(&pixel), (0.299 * r + 0.587 * g + 0.114 * b).round() as u8);
+        }
+    }
+}

@@ -69,6 +69,26 @@ impl Plan {
     pub fn new(inspection: &Inspection, overrides: &Overrides) -> Result<Self> {
         Planner { inspection, overrides, notes: Vec::new() }.plan()
     }
+
+    /// A plan for tests: RGB planes of f32 from 0 to 1, in and out.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            input: "in".into(),
+            layout: Layout::Nchw,
+            channels: 3,
+            order: ChannelOrder::Rgb,
+            dtype: DType::F32,
+            input_range: InputRange::UNIT,
+            sizing: Sizing::Picture,
+            output_index: 0,
+            output: "out".into(),
+            kind: OutputKind::Image,
+            output_layout: Layout::Nchw,
+            output_range: OutputRange::Span(0.0, 1.0),
+            notes: Vec::new(),
+        }
+    }
 }
 
 struct Planner<'a> {

@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{difference, model, picture, run, runtimes, size};
+use common::{asset, difference, model, picture, run, runtimes, size, with};
 use framelane::ErrorKind;
 use framelane::lanes::Model;
 use framelane::tensor::{DType, TensorSpec};
 use framelane_onnx::{
-    ChannelOrder, InputRange, OutputKind, OutputRange, Overrides, Resize, Runtime, onnxruntime,
+    ChannelOrder, InputRange, OnnxFile, Options, OutputKind, OutputRange, Overrides, Resize, Runtime, load,
+    onnxruntime,
 };
 
 fn inverted(rgb: &[u8]) -> Vec<u8> {
@@ -188,5 +189,74 @@ fn the_runtime_and_the_assumptions_are_told() {
         ["model       identity_nchw_f32.onnx", "assumed input 0-1", "assumed output 0-1", "runtime     "]
     {
         assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+fn own(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(name)
+}
+
+#[test]
+fn tract_says_which_operators_it_lacks() {
+    let file = OnnxFile::open(own("lppool.onnx")).unwrap();
+    let error = load(&file, &with(Runtime::Tract, Overrides::default())).map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "lppool.onnx uses operators that tract does not have: LpPool");
+    let text = file.inspect().unwrap().to_string();
+    assert!(text.contains("ONNX Runtime, for LpPool (tract does not have them)"), "{text}");
+    for runtime in runtimes("tract_says_which_operators_it_lacks") {
+        if runtime == Runtime::OnnxRuntime {
+            let model = load(&file, &with(Runtime::Auto, Overrides::default())).unwrap();
+            let rgb = picture(size(9, 5));
+            assert_eq!(run(&model, &rgb, size(9, 5)).unwrap().1, rgb);
+        }
+    }
+}
+
+#[test]
+fn auto_falls_back_and_says_why() {
+    // A format of the future, which tract does not mind.
+    let mut bytes = std::fs::read(asset("test/identity_nchw_f32.onnx")).unwrap();
+    assert_eq!(bytes[..2], [8, 8], "the file begins with its format's version");
+    bytes[1] = 99;
+    let file = OnnxFile::from_bytes("future.onnx", bytes);
+    let model = load(&file, &Options::default()).unwrap();
+    assert!(model.runtime().starts_with("tract 0.23 ("), "{}", model.runtime());
+    if runtimes("auto_falls_back_and_says_why").contains(&Runtime::OnnxRuntime) {
+        let why = model.runtime();
+        assert!(why.contains("ONNX Runtime could not load future.onnx") && why.contains("99"), "{why}");
+        let error = load(&file, &with(Runtime::OnnxRuntime, Overrides::default())).map(|_| ()).unwrap_err();
+        assert!(error.to_string().starts_with("ONNX Runtime could not load future.onnx: "), "{error}");
+    }
+}
+
+/// Runs as a child of the next test, with a library that is none.
+#[test]
+fn child_without_onnxruntime() {
+    if std::env::var_os("FRAMELANE_TEST_CHILD").is_none() {
+        return;
+    }
+    let auto = model("identity_nchw_f32", Runtime::Auto, Overrides::default()).unwrap();
+    assert!(auto.runtime().starts_with("tract 0.23 (ORT_DYLIB_PATH names "), "{}", auto.runtime());
+    let error =
+        model("identity_nchw_f32", Runtime::OnnxRuntime, Overrides::default()).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let start = "--runtime onnxruntime cannot be used: ORT_DYLIB_PATH names ";
+    assert!(error.to_string().starts_with(start), "{error}");
+}
+
+#[test]
+fn an_unfit_library_is_reported_and_not_fatal() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("libonnxruntime.so");
+    std::fs::write(&text, "not a library").unwrap();
+    for path in [text, folder.path().join("missing.so"), folder.path().to_owned()] {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_without_onnxruntime"])
+            .env("ORT_DYLIB_PATH", &path)
+            .env("FRAMELANE_TEST_CHILD", "1")
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && output.contains("1 passed"), "{}: {output}", path.display());
     }
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes gate.onnx: a network that calls the operator test.Gate only for pictures whose average is above one half.
+"""Makes the models that only this crate's tests use.
 
-    pip install onnx && ./make_gate.py
+    pip install onnx && ./make_models.py
 
-The tests bring that operator along, and hold a run fast in it.
+gate.onnx calls the operator test.Gate only for pictures whose average is above one half. The tests bring that
+operator along, and hold a run fast in it. lppool.onnx passes its input on, by an operator that tract lacks.
 """
 
 import pathlib
@@ -40,6 +41,22 @@ graph = helper.make_graph(
     [helper.make_tensor_value_info("out", TensorProto.FLOAT, SHAPE)],
     [numpy_helper.from_array(np.float32(0.5), "half")],
 )
-opsets = [helper.make_opsetid("", 13), helper.make_opsetid("test", 1)]
-model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="framelane")
-(pathlib.Path(__file__).parent / "gate.onnx").write_bytes(model.SerializeToString(deterministic=True))
+
+
+def save(name, graph):
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("test", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="framelane")
+    (pathlib.Path(__file__).parent / name).write_bytes(model.SerializeToString(deterministic=True))
+
+
+save("gate.onnx", graph)
+shape = [1, 3, "height", "width"]
+save(
+    "lppool.onnx",
+    helper.make_graph(
+        [helper.make_node("LpPool", ["image"], ["out"], kernel_shape=[1, 1], p=1)],
+        "lppool",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)],
+    ),
+)
