@@ -108,6 +108,7 @@ impl Inspection {
         let graph = model.graph.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Input, format!("{name} is not a whole ONNX file: it has no graph"))
         })?;
+        check_names(name, graph)?;
         let weights: HashSet<&str> = graph.initializer.iter().map(|t| t.name.as_str()).collect();
         let inputs: Vec<Port> =
             graph.input.iter().filter(|i| !weights.contains(i.name.as_str())).map(port).collect();
@@ -162,6 +163,25 @@ impl Inspection {
     /// The value of a metadata key.
     pub fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+}
+
+/// Refuse a graph that reads or gives what nothing in it makes: runtimes do not all take that well.
+fn check_names(file: &str, graph: &pb::GraphProto) -> Result<()> {
+    let inputs = graph.input.iter().map(|i| &i.name);
+    let weights = graph.initializer.iter().map(|t| &t.name);
+    let sparse = graph.sparse_initializer.iter().filter_map(|t| Some(&t.values.as_ref()?.name));
+    let made = graph.node.iter().flat_map(|n| &n.output);
+    let known: HashSet<&String> = inputs.chain(weights).chain(sparse).chain(made).collect();
+    // An empty name stands for an optional input left out.
+    let read = graph.node.iter().flat_map(|n| &n.input).filter(|n| !n.is_empty());
+    let given = graph.output.iter().map(|o| &o.name);
+    match read.chain(given).find(|n| !known.contains(n)) {
+        None => Ok(()),
+        Some(missing) => Err(Error::new(
+            ErrorKind::Input,
+            format!("{file} is damaged: nothing in it makes \"{}\"; copy or export it again", Text(missing)),
+        )),
     }
 }
 

@@ -129,6 +129,13 @@ fn files_that_are_no_networks_are_refused() {
         assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.to_string().starts_with("x.onnx is not a whole ONNX file"), "{error}");
     }
+    // The output's name, changed where it is declared alone.
+    let mut bytes = std::fs::read(common::asset("test/identity_nchw_f32.onnx")).unwrap();
+    let at = bytes.windows(3).rposition(|w| w == b"out").unwrap();
+    bytes[at] = b'O';
+    let error = OnnxFile::from_bytes("x.onnx", bytes).inspect().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert_eq!(error.to_string(), "x.onnx is damaged: nothing in it makes \"Out\"; copy or export it again");
     assert_eq!(OnnxFile::open("no such file.onnx").unwrap_err().kind(), ErrorKind::Io);
 }
 
