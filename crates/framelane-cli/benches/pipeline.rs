@@ -31,13 +31,20 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     }
     missed += u32::from(!whole(clip)?);
     missed += u32::from(!memory()?);
-    println!("\n{}", if missed == 0 { "all targets met".to_owned() } else { format!("{missed} targets missed") });
+    println!(
+        "\n{}",
+        if missed == 0 { "all targets met".to_owned() } else { format!("{missed} targets missed") }
+    );
     Ok(())
 }
 
 fn line(what: &str, baseline: String, ours: String, ratio: f64, target: f64) -> bool {
     let met = ratio <= target;
-    println!("{what:<44} {baseline:>12} {ours:>12} {ratio:>7.3} {:>8}{}", format!("<= {target}"), if met { "" } else { "  MISSED" });
+    println!(
+        "{what:<44} {baseline:>12} {ours:>12} {ratio:>7.3} {:>8}{}",
+        format!("<= {target}"),
+        if met { "" } else { "  MISSED" }
+    );
     met
 }
 
@@ -47,14 +54,16 @@ fn overhead(clip: &str, lanes: usize) -> Result<bool> {
     let options = Options { runtime: Runtime::Tract, lanes, ..Options::default() };
     let model = upscaler(&options)?;
     let (lanes_text, frames_text) = (lanes.to_string(), FRAMES.to_string());
-    let args = ["--runtime", "tract", "--lanes", &lanes_text, "--loop", "--frames", &frames_text, "--to", "none"];
+    let args =
+        ["--runtime", "tract", "--lanes", &lanes_text, "--loop", "--frames", &frames_text, "--to", "none"];
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.push(1e3 / bare_fps(&model, &frames, size, lanes)?);
         ours.push(1e3 / number(&play(clip, &args)?, "/fps")?);
     }
     let (bare, ours) = (median(bare), median(ours));
-    let what = format!("over the bare network, {lanes} lane{}, ms a frame", if lanes == 1 { "" } else { "s" });
+    let what =
+        format!("over the bare network, {lanes} lane{}, ms a frame", if lanes == 1 { "" } else { "s" });
     Ok(line(&what, format!("{bare:.2}"), format!("{ours:.2}"), ours / bare, 1.03))
 }
 
@@ -80,14 +89,21 @@ fn bare_fps(model: &ImageModel, frames: &[Vec<u8>], size: ImageSize, lanes: usiz
             }
         };
         let threads: Vec<_> = (0..lanes).map(|n| scope.spawn(lane(n))).collect();
-        threads.into_iter().map(|t| t.join().unwrap_or_else(|p| Err(Error::from_panic("a lane", p.as_ref())))).collect::<Result<Vec<_>>>()
+        threads
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|p| Err(Error::from_panic("a lane", p.as_ref()))))
+            .collect::<Result<Vec<_>>>()
     })?;
     let start = spans.iter().map(|s| s.0).min().unwrap_or_else(Instant::now);
     let end = spans.iter().map(|s| s.1).max().unwrap_or_else(Instant::now);
     Ok(((each - 1) * lanes) as f64 / (end - start).as_secs_f64())
 }
 
-fn run(session: &mut dyn Session, input: (&TensorSpec, &[u8]), output: (&TensorSpec, &mut [u8])) -> Result<()> {
+fn run(
+    session: &mut dyn Session,
+    input: (&TensorSpec, &[u8]),
+    output: (&TensorSpec, &mut [u8]),
+) -> Result<()> {
     let mut times = JobTimes::default();
     session.run(&mut Job::new(&[input], &mut [output], None, &mut times))
 }
@@ -134,7 +150,8 @@ fn memory() -> Result<bool> {
     let mut samples = Vec::new();
     while child.try_wait().map_err(failed)?.is_none() {
         let text = std::fs::read_to_string(&statm).unwrap_or_default();
-        samples.extend(text.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).filter(|p| *p > 0.0));
+        samples
+            .extend(text.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).filter(|p| *p > 0.0));
         std::thread::sleep(Duration::from_millis(20));
     }
     if samples.len() < 40 {
@@ -144,7 +161,13 @@ fn memory() -> Result<bool> {
     let quarter = samples.len() / 4;
     let mib = |pages: &[f64]| pages.iter().copied().fold(0.0, f64::max) * 4096.0 / f64::from(1 << 20);
     let (early, late) = (mib(&samples[quarter..2 * quarter]), mib(&samples[3 * quarter..]));
-    Ok(line("resident over 10 000 frames, MiB", format!("{early:.1}"), format!("{late:.1}"), late / early, 1.01))
+    Ok(line(
+        "resident over 10 000 frames, MiB",
+        format!("{early:.1}"),
+        format!("{late:.1}"),
+        late / early,
+        1.01,
+    ))
 }
 
 fn play(input: &str, args: &[&str]) -> Result<Value> {

@@ -2,7 +2,7 @@
 
 use crate::console;
 use crate::exit::{Ended, Outcome};
-use crate::play::{cores, default_lanes};
+use crate::play::{cores, default_lanes, reason};
 use framelane::Error;
 use framelane_onnx::onnxruntime;
 use std::env;
@@ -40,7 +40,7 @@ impl Machine {
         Self {
             cores: cores(),
             displays,
-            window: framelane_show::available().map_err(|e| e.to_string()),
+            window: framelane_show::available().map_err(|e| reason(&e)),
             adapters: framelane_show::adapters().iter().map(adapter).collect(),
             cuda: cuda_driver(),
             ffmpeg: ffmpeg(),
@@ -72,11 +72,21 @@ impl Machine {
 impl std::fmt::Display for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let version = env!("CARGO_PKG_VERSION");
-        writeln!(f, "framelane {version} on {} {}, {}\n", env::consts::OS, env::consts::ARCH, count(self.cores, "core"))?;
+        writeln!(
+            f,
+            "framelane {version} on {} {}, {}\n",
+            env::consts::OS,
+            env::consts::ARCH,
+            count(self.cores, "core")
+        )?;
 
         writeln!(f, "This machine has")?;
         let set: Vec<String> = self.displays.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let set = if set.is_empty() { "neither WAYLAND_DISPLAY nor DISPLAY is set".to_owned() } else { set.join(", ") };
+        let set = if set.is_empty() {
+            "neither WAYLAND_DISPLAY nor DISPLAY is set".to_owned()
+        } else {
+            set.join(", ")
+        };
         match &self.window {
             Ok(screen) => writeln!(f, "  screen        {screen} ({set})")?,
             Err(_) => writeln!(f, "  screen        none ({set})")?,
@@ -94,7 +104,9 @@ impl std::fmt::Display for Machine {
                 "  CUDA          a driver ({}), not used yet: this version runs networks on the CPU",
                 path.display()
             )?,
-            None => writeln!(f, "  CUDA          no driver; not used yet: this version runs networks on the CPU")?,
+            None => {
+                writeln!(f, "  CUDA          no driver; not used yet: this version runs networks on the CPU")?
+            }
         }
         writeln!(f, "  ffmpeg        {}", self.ffmpeg.as_deref().unwrap_or("none on the PATH"))?;
         match &self.onnxruntime {
@@ -106,16 +118,27 @@ impl std::fmt::Display for Machine {
         let lanes = count(default_lanes(self.onnxruntime.is_ok(), self.cores), "lane");
         writeln!(f, "\n`framelane play` would")?;
         match &self.onnxruntime {
-            Ok(_) => writeln!(f, "  run networks  by ONNX Runtime on the CPU, in {lanes}: it is faster than tract")?,
-            Err(_) => writeln!(f, "  run networks  by tract on the CPU, in {lanes}: there is no ONNX Runtime")?,
+            Ok(_) => writeln!(
+                f,
+                "  run networks  by ONNX Runtime on the CPU, in {lanes}: it is faster than tract"
+            )?,
+            Err(_) => {
+                writeln!(f, "  run networks  by tract on the CPU, in {lanes}: there is no ONNX Runtime")?
+            }
         }
         match &self.window {
             Ok(screen) => writeln!(f, "  show results  in a window on {screen}")?,
             Err(why) => writeln!(f, "  write results into framelane-out.mp4, because {why}")?,
         }
         match &self.ffmpeg {
-            Some(_) => writeln!(f, "  read videos   by itself (H.264 in mp4, y4m, PNG, JPEG, GIF), others by ffmpeg")?,
-            None => writeln!(f, "  read videos   of H.264 in mp4, y4m, PNG, JPEG and GIF, no others: there is no ffmpeg")?,
+            Some(_) => writeln!(
+                f,
+                "  read videos   by itself (H.264 in mp4, y4m, PNG, JPEG, GIF), others by ffmpeg"
+            )?,
+            None => writeln!(
+                f,
+                "  read videos   of H.264 in mp4, y4m, PNG, JPEG and GIF, no others: there is no ffmpeg"
+            )?,
         }
 
         let advice = self.advice();
@@ -139,7 +162,13 @@ fn cuda_driver() -> Option<PathBuf> {
     } else {
         (
             "libcuda.so.1",
-            &["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib"],
+            &[
+                "/usr/lib/x86_64-linux-gnu",
+                "/usr/lib/aarch64-linux-gnu",
+                "/usr/lib64",
+                "/usr/lib",
+                "/usr/lib/wsl/lib",
+            ],
         )
     };
     let own = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -151,7 +180,8 @@ fn cuda_driver() -> Option<PathBuf> {
 
 /// The version of the user's ffmpeg.
 fn ffmpeg() -> Option<String> {
-    let output = Command::new("ffmpeg").arg("-version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let output =
+        Command::new("ffmpeg").arg("-version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next()?;
     let version = line.strip_prefix("ffmpeg version ").unwrap_or(line);

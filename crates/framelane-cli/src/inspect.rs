@@ -40,8 +40,12 @@ fn playable(inspection: &Inspection) -> Result<()> {
 fn runtime(inspection: &Inspection) -> String {
     match onnxruntime() {
         Ok(found) => format!("runtime     ONNX Runtime {} (from {})\n", found.version, found.origin),
-        Err(why) if inspection.missing_in_tract.is_empty() => format!("runtime     tract, built in ({why})\n"),
-        Err(why) => format!("runtime     none: tract lacks {}, and {why}\n", inspection.missing_in_tract.join(", ")),
+        Err(why) if inspection.missing_in_tract.is_empty() => {
+            format!("runtime     tract, built in ({why})\n")
+        }
+        Err(why) => {
+            format!("runtime     none: tract lacks {}, and {why}\n", inspection.missing_in_tract.join(", "))
+        }
     }
 }
 

@@ -37,6 +37,7 @@ impl Progress {
         let every = if bar.is_some() { TICK } else { LINE };
         let show = move || {
             let mut rate = Rate::default();
+            rate.at(Instant::now(), 0);
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let counts = tally.recorder.frames();
                 let done = counts.out + counts.dropped + counts.failed;
@@ -82,7 +83,9 @@ fn bar(frames: Option<u64>) -> ProgressBar {
     };
     bar.set_draw_target(ProgressDrawTarget::stderr());
     bar.set_style(
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("##."),
+        ProgressStyle::with_template(template)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .progress_chars("##."),
     );
     bar
 }
@@ -136,6 +139,9 @@ mod tests {
     #[test]
     fn ages_are_short() {
         let text = |us| age(Duration::from_micros(us));
-        assert_eq!((text(1_234), text(56_700), text(2_340_000)), ("1.2 ms".into(), "57 ms".into(), "2.3 s".into()));
+        assert_eq!(
+            (text(1_234), text(56_700), text(2_340_000)),
+            ("1.2 ms".into(), "57 ms".into(), "2.3 s".into())
+        );
     }
 }

@@ -37,7 +37,7 @@ pub struct Paths {
     pub display: String,
 }
 
-const BAR: usize = 22;
+const BAR: usize = 14;
 
 impl RunReport {
     /// The table, with ANSI colours or without. Lines of 80 columns, unless a name is longer.
@@ -69,10 +69,10 @@ impl RunReport {
             }
         }
         let own = if self.paced { ", shown at the input's own speed" } else { "" };
-        line(format!("speed       {fps:.1} frames a second{own}; {wall_s:.1} s in all"));
+        line(format!("speed       {fps:.1} frames a second{own}; {} in all", ms(wall_s * 1e3)));
         if frames.out > 0 {
             line(format!(
-                "age         half under {}, 95 % under {}, 99 % under {} (from capture or decoding to output)",
+                "age         p50 {}, p95 {}, p99 {}, from capture or decoding to output",
                 ms(age_ms.p50),
                 ms(age_ms.p95),
                 ms(age_ms.p99)
@@ -88,12 +88,14 @@ impl RunReport {
         line(format!("runtime     {runtime}"));
         line(format!("display     {display}"));
         line(String::new());
-        line(paint("1", "stage             busy     waiting"));
+        line(paint("1", "stage       workers        busy     waiting   (each worker)"));
         for stage in stages {
             let is_bottleneck = *bottleneck == Some(stage.name);
-            let row = row(stage, *wall_s);
+            let row = row(stage, wall_s * 1e3);
             line(match is_bottleneck {
-                true => format!("{}  <- {}", paint("1", &row), if self.paced { "busiest" } else { "bottleneck" }),
+                true => {
+                    format!("{} <- {}", paint("1", &row), if self.paced { "busiest" } else { "bottleneck" })
+                }
                 false => row,
             });
         }
@@ -101,25 +103,30 @@ impl RunReport {
     }
 }
 
-/// `network        4.812 s     0.100 s  ####################..  2 workers`
-fn row(stage: &StageReport, wall_s: f64) -> String {
+/// `network           2      4.81 s     0.10 s   ####################..  98 %`
+fn row(stage: &StageReport, wall_ms: f64) -> String {
     let StageReport { name, busy_ms, wait_ms, workers } = *stage;
-    let whole = if workers > 0 { busy_ms + wait_ms } else { wall_s * 1e3 };
-    let part = if whole > 0.0 { (busy_ms / whole).clamp(0.0, 1.0) } else { 0.0 };
+    // 0: workers of other stages do it on the side.
+    let each = workers.max(1) as f64;
+    let part = if wall_ms > 0.0 { (busy_ms / each / wall_ms).clamp(0.0, 1.0) } else { 0.0 };
     let full = (part * BAR as f64).round() as usize;
     let bar = format!("{}{}", "#".repeat(full), ".".repeat(BAR - full));
-    let wait = if workers > 0 { format!("{:.2} s", wait_ms / 1e3) } else { "-".into() };
-    let who = match workers {
-        0 | 1 => String::new(),
-        _ => format!("  {workers} workers"),
-    };
-    format!("{:<12}{:>8.2} s  {wait:>10}  {bar} {:>3.0} %{who}", name.to_string(), busy_ms / 1e3, part * 100.0)
+    let or_none = |text: String| if workers > 0 { text } else { "-".into() };
+    format!(
+        "{:<12}{:>7}  {:>10}  {:>10}   {bar} {:>3.0} %",
+        name.to_string(),
+        or_none(workers.to_string()),
+        ms(busy_ms / each),
+        or_none(ms(wait_ms / each)),
+        part * 100.0
+    )
 }
 
 fn ms(ms: f64) -> String {
     match ms {
         ms if ms < 10.0 => format!("{ms:.1} ms"),
         ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms if ms < 10_000.0 => format!("{:.2} s", ms / 1e3),
         ms => format!("{:.1} s", ms / 1e3),
     }
 }
@@ -130,5 +137,76 @@ fn bytes(n: u64) -> String {
         b if b < 1e6 => format!("{:.1} kB", b / 1e3),
         b if b < 1e9 => format!("{:.1} MB", b / 1e6),
         b => format!("{:.2} GB", b / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framelane::device::Counters;
+    use framelane::stats::{Recorder, Stage};
+    use std::time::Duration;
+
+    fn report() -> RunReport {
+        let recorder = Recorder::default();
+        let lanes = recorder.group(Stage::Network, 2);
+        recorder.group(Stage::Sink, 1).busy(Stage::Sink, Duration::from_micros(3));
+        lanes.busy(Stage::Network, Duration::from_micros(90));
+        for _ in 0..3 {
+            recorder.frame_in();
+        }
+        recorder.frame_out(Duration::from_millis(12));
+        recorder.frame_dropped("skipped for a newer frame");
+        recorder.frame_failed("the network failed");
+        let text = |t: &str| t.to_owned();
+        RunReport {
+            figures: recorder.report(&Counters { to_device: 1_234_567, ..Counters::default() }),
+            paths: Paths { device: text("cpu"), runtime: text("tract"), display: text("none") },
+            input: text("a.mp4"),
+            model: text("b.onnx"),
+            output: text("none"),
+            lanes: 2,
+            policy: "latest",
+            paced: false,
+            stopped: None,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn the_table_fits_and_names_what_matters() {
+        let table = report().table(false);
+        for words in [
+            "3 in = 1 out + 1 dropped + 1 failed",
+            "1 dropped: skipped for a newer frame",
+            "1.2 MB to the device",
+            "network           2",
+            "<- bottleneck",
+        ] {
+            assert!(table.contains(words), "{words}:\n{table}");
+        }
+        assert!(table.lines().all(|l| l.chars().count() <= 80), "{table}");
+        assert!(!table.contains('\x1b') && report().table(true).contains('\x1b'));
+    }
+
+    #[test]
+    fn the_json_has_its_names() {
+        let json = serde_json::to_value(report()).unwrap();
+        for at in [
+            "/frames/in",
+            "/frames/failed",
+            "/stages/0/busy_ms",
+            "/stages/4/wait_ms",
+            "/bottleneck",
+            "/fps",
+            "/wall_s",
+        ] {
+            assert!(json.pointer(at).is_some(), "{at}: {json}");
+        }
+        for at in
+            ["/age_ms/p99", "/bytes/to_device", "/bytes/from_device", "/paths/display", "/paths/runtime"]
+        {
+            assert!(json.pointer(at).is_some(), "{at}: {json}");
+        }
     }
 }

@@ -39,7 +39,8 @@ pub fn input(options: &Options) -> Result<Input> {
     let open_options = OpenOptions { frames: None, realtime: options.policy == Some(Policy::Latest) };
     let open = |input: &str| framelane_media::open(input, &open_options);
     let (sources, keep) = if options.inputs.is_empty() {
-        let failed = |e| Error::io("the built-in clip cannot be unpacked into the system's temporary folder", e);
+        let failed =
+            |e| Error::io("the built-in clip cannot be unpacked into the system's temporary folder", e);
         let folder = tempfile::tempdir().map_err(failed)?;
         let clip = folder.path().join("clip.mp4");
         std::fs::write(&clip, CLIP).map_err(failed)?;

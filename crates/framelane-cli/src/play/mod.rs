@@ -15,6 +15,7 @@ mod tally;
 mod target;
 
 pub use choose::{cores, default_lanes};
+pub use output::reason;
 pub use tally::Tally;
 
 use crate::args::PlayArgs;
@@ -220,7 +221,8 @@ impl JsonFile {
             Json::Stdout => Ok(Self::Stdout),
             Json::File(path) => {
                 let name = path.display().to_string();
-                let file = File::create(path).map_err(|e| Error::io(format!("{name} cannot be created"), e))?;
+                let file =
+                    File::create(path).map_err(|e| Error::io(format!("{name} cannot be created"), e))?;
                 Ok(Self::File(file, name))
             }
         }
@@ -232,7 +234,9 @@ impl JsonFile {
         })?;
         let text = text + "\n";
         match self {
-            Self::Stdout => console::print(&text).map_err(|e| Error::io("standard output cannot be written", e)),
+            Self::Stdout => {
+                console::print(&text).map_err(|e| Error::io("standard output cannot be written", e))
+            }
             Self::File(file, name) => {
                 file.write_all(text.as_bytes()).map_err(|e| Error::io(format!("{name} cannot be written"), e))
             }

@@ -88,7 +88,9 @@ impl Options {
     fn check(&self) -> Result<()> {
         let wrong = |text: String| Err(Error::new(ErrorKind::Argument, text));
         if self.to == To::Stdout && self.json == Some(Json::Stdout) {
-            return wrong("--to - and --json - would both write to standard output: give one of them a file".into());
+            return wrong(
+                "--to - and --json - would both write to standard output: give one of them a file".into(),
+            );
         }
         if self.inputs.iter().filter(|i| *i == "-").count() > 1 {
             return wrong("standard input can be read once: give - once".into());
@@ -100,7 +102,8 @@ impl Options {
         if let To::Path(to) = &self.to
             && let Ok(to_file) = Path::new(to).canonicalize()
             && to_file.is_file()
-            && let Some(same) = self.inputs.iter().find(|i| Path::new(i).canonicalize().is_ok_and(|i| i == to_file))
+            && let Some(same) =
+                self.inputs.iter().find(|i| Path::new(i).canonicalize().is_ok_and(|i| i == to_file))
         {
             return wrong(format!("{same} cannot be read and replaced at once: give --to another name"));
         }

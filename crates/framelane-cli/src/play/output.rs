@@ -40,9 +40,18 @@ pub fn open(to: &To, size: ImageSize, list: &Playlist, policy: Policy, paced: bo
         To::Path(path) => file(path).map(opened),
         To::Auto => match window(policy, list, paced) {
             Ok(window) => Ok(opened(window)),
-            Err(why) => Ok(Opened { output: file(FALLBACK)?, why: Some(format!("(not in a window: {why})")) }),
+            Err(why) => {
+                Ok(Opened { output: file(FALLBACK)?, why: Some(format!("because {}", reason(&why))) })
+            }
         },
     }
+}
+
+/// Why there is no window, without the advice to do what is done anyway.
+pub fn reason(why: &framelane::Error) -> String {
+    let why = why.to_string();
+    let end = [" (write to a file", "; write to a file"].iter().filter_map(|advice| why.find(advice)).min();
+    why[..end.unwrap_or(why.len())].to_owned()
 }
 
 fn window(policy: Policy, list: &Playlist, paced: bool) -> Result<Output> {
@@ -63,7 +72,9 @@ impl Output {
     /// For people, before the first frame.
     pub fn describe(&self) -> String {
         match self {
-            Self::Window { .. } => "a window (space pause, f full screen, s screenshot, b before/after, q quit)".into(),
+            Self::Window { .. } => {
+                "a window (space pause, f full screen, s screenshot, b before/after, q quit)".into()
+            }
             Self::File(sink) => sink.describe(),
             Self::Nowhere => "none (frames are counted)".into(),
         }

@@ -170,7 +170,10 @@ impl Running {
             let stream = device.stream("read back")?;
             let copying = tally.recorder.group(Stage::Copy, 1);
             let (writer, reader) =
-                ring::ring(ring::Options::fixed("results", Policy::Fifo, STAGED), |_| Ok(Default::default()))?;
+                ring::ring(
+                    ring::Options::fixed("results", Policy::Fifo, STAGED),
+                    |_| Ok(Default::default()),
+                )?;
             let thread = spawn("read back", stop, move || read_back(&jobs, &writer, &stream, &copying))?;
             let (sink_stop, writing) = (stop.clone(), tally.recorder.group(Stage::Sink, 1));
             let target = Target::timed(target, writing);
@@ -291,7 +294,11 @@ fn count(jobs: &Receiver<Job>) -> Result<Option<Summary>> {
 }
 
 /// From pinned memory into the target, to its end.
-fn write(reader: &Reader<Staging, Event, Picture>, mut target: Target, stop: &Stop) -> Result<Option<Summary>> {
+fn write(
+    reader: &Reader<Staging, Event, Picture>,
+    mut target: Target,
+    stop: &Stop,
+) -> Result<Option<Summary>> {
     let mut put = || -> Result<()> {
         while let Some(lease) = reader.take()? {
             let picture = lease.meta();

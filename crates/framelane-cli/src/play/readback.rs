@@ -79,7 +79,8 @@ fn at_least(device: &Device, slot: &Mutex<Option<Buffer>>, bytes: usize) -> Resu
 /// Enqueue the copy of a batch's picture, and say how large it is. The batch may be dropped right after.
 fn copy(batch: &Batch, stream: &Stream, slot: &Mutex<Option<Buffer>>) -> Result<ImageSize> {
     let view = batch.on(stream)?;
-    let Some((tensor, size)) = view.tensors().next().and_then(|t| Some((t.clone(), ImageSize::of(t.spec())?)))
+    let Some((tensor, size)) =
+        view.tensors().next().and_then(|t| Some((t.clone(), ImageSize::of(t.spec())?)))
     else {
         return Err(Error::new(ErrorKind::Model, "the result is no picture (u8, height × width × 3)"));
     };

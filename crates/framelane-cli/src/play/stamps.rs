@@ -78,7 +78,10 @@ mod tests {
         assert_eq!(run(&mut stamps, "a", &pass), [(0, Some(0)), (1, Some(40)), (2, Some(100))]);
         assert_eq!(run(&mut stamps, "a", &pass), [(3, Some(160)), (4, Some(200)), (5, Some(260))]);
         // Another input that begins late, its first frames dropped.
-        assert_eq!(run(&mut stamps, "b", &[(7, Some(900)), (8, Some(950))]), [(7, Some(900)), (8, Some(950))]);
+        assert_eq!(
+            run(&mut stamps, "b", &[(7, Some(900)), (8, Some(950))]),
+            [(7, Some(900)), (8, Some(950))]
+        );
     }
 
     #[test]

@@ -129,7 +129,8 @@ impl Screen {
             picture.fate.dropped("the window was closed");
             return Ok(false);
         }
-        let frame = Frame { rgb, size: picture.size, meta: &picture.meta, before: before.zip(picture.before) };
+        let frame =
+            Frame { rgb, size: picture.size, meta: &picture.meta, before: before.zip(picture.before) };
         let start = Instant::now();
         let shown = self.pane.show(frame);
         busy(group, start);

@@ -40,7 +40,8 @@ fn a_corrupt_mp4_never_panics() {
         let mut bytes = whole.clone();
         let end = (at + 64).min(bytes.len());
         bytes[at..end].iter_mut().for_each(|b| *b ^= 0xa5);
-        let run = play(&[&folder.write("corrupt.mp4", &bytes), "--model", "none", "--to", "none", "--json", "-"]);
+        let run =
+            play(&[&folder.write("corrupt.mp4", &bytes), "--model", "none", "--to", "none", "--json", "-"]);
         // Damage in the pictures themselves may be decoded around.
         match run.code {
             Some(0) => drop(run.ok()),
@@ -105,7 +106,8 @@ fn networks_that_cannot_be_played() {
         ("test/two_inputs.onnx", &["two_inputs.onnx"]),
         ("test/bframes.mp4", &["not a whole ONNX file"]),
     ] {
-        let said = play(&["testsrc:64x48", "--frames", "3", "--to", "none", "--model", &asset(model)]).failed(1);
+        let said =
+            play(&["testsrc:64x48", "--frames", "3", "--to", "none", "--model", &asset(model)]).failed(1);
         assert!(says.iter().all(|s| said.contains(s)), "{model}: {said}");
     }
     let said = play(&["testsrc:64x48", "--to", "none", "--model", "/nonexistent.onnx"]).failed(1);
@@ -118,7 +120,8 @@ fn a_full_disk() {
     let folder = Folder::new();
     let full = folder.path("full.y4m");
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
-    let args = ["testsrc:64x48", "--frames", "50", "--model", "none", "--to", full.to_str().unwrap(), "--json", "-"];
+    let args =
+        ["testsrc:64x48", "--frames", "50", "--model", "none", "--to", full.to_str().unwrap(), "--json", "-"];
     let run = play(&args);
     let said = run.failed(1);
     assert!(said.contains("disk is full"), "{said}");
@@ -137,7 +140,10 @@ fn a_full_disk_keeps_the_mp4_playable() {
         .status()
         .is_ok_and(|s| s.success());
     if !mounted {
-        return skip("a_full_disk_keeps_the_mp4_playable", "a small file system cannot be mounted (not root?)");
+        return skip(
+            "a_full_disk_keeps_the_mp4_playable",
+            "a small file system cannot be mounted (not root?)",
+        );
     }
     let out = folder.name("small/out.mp4");
     let run = play(&["testsrc:320x240", "--frames", "2000", "--model", "none", "--to", &out, "--json", "-"]);
@@ -162,7 +168,8 @@ fn folders_that_cannot_be_written() {
         assert!(said.contains(place.trim_end_matches('/')), "{said}");
     }
     let json = format!("{file}/figures.json");
-    let said = play(&["testsrc:64x48", "--frames", "2", "--model", "none", "--to", "none", "--json", &json]).failed(1);
+    let said = play(&["testsrc:64x48", "--frames", "2", "--model", "none", "--to", "none", "--json", &json])
+        .failed(1);
     assert!(said.contains(&json), "{said}");
 }
 
@@ -174,7 +181,11 @@ fn a_closed_pipe_ends_the_run() {
     let mut some = [0; 5000];
     child.stdout.take().unwrap().read_exact(&mut some).unwrap();
     let output = child.wait_with_output().unwrap();
-    let run = Run { code: output.status.code(), out: output.stdout, err: String::from_utf8(output.stderr).unwrap() };
+    let run = Run {
+        code: output.status.code(),
+        out: output.stdout,
+        err: String::from_utf8(output.stderr).unwrap(),
+    };
     let said = run.failed(1);
     assert!(said.contains("pipe"), "{said}");
 }

@@ -74,7 +74,8 @@ impl Started {
     /// Wait for its end.
     pub fn finish(mut self) -> Run {
         let end = Instant::now() + DEADLINE;
-        let read = |from: &Receiver<Vec<u8>>| from.recv_timeout(end.saturating_duration_since(Instant::now()));
+        let read =
+            |from: &Receiver<Vec<u8>>| from.recv_timeout(end.saturating_duration_since(Instant::now()));
         match (read(&self.out), read(&self.err)) {
             (Ok(out), Ok(err)) => {
                 // Both pipes are closed: it has ended, or is about to.
@@ -186,7 +187,7 @@ impl Picture {
     }
     /// The number that `testsrc` painted into it.
     pub fn number(&self) -> Option<u64> {
-        framelane_media::read_frame_number(&self.rgb, self.size)
+        framelane_media::read_frame_number(&self.rgb, self.size).map(u64::from)
     }
 }
 
@@ -227,7 +228,8 @@ pub fn skip(test: &str, reason: &str) {
 
 /// Whether the user's ffmpeg can be started; otherwise the test is skipped.
 pub fn has_ffmpeg(test: &str) -> bool {
-    let found = Command::new("ffmpeg").arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found =
+        Command::new("ffmpeg").arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         skip(test, "there is no ffmpeg program");
     }

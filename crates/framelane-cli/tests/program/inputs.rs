@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 /// Plays through no network into nowhere, and says how many frames went in and out.
 #[track_caller]
 fn count(args: &[&str]) -> u64 {
-    let all: Vec<&str> = args.iter().copied().chain(["--model", "none", "--to", "none", "--json", "-"]).collect();
+    let all: Vec<&str> =
+        args.iter().copied().chain(["--model", "none", "--to", "none", "--json", "-"]).collect();
     let [came, out, dropped, failed] = play(&all).ok().figures().frames();
     assert_eq!((out, dropped, failed), (came, 0, 0));
     out
@@ -61,7 +62,16 @@ fn what_ffmpeg_reads() {
         let folder = Folder::new();
         let file = folder.name("a.mkv");
         let made = Command::new("ffmpeg")
-            .args(["-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x48:rate=10:duration=1", "-c:v", "ffv1"])
+            .args([
+                "-v",
+                "error",
+                "-f",
+                "lavfi",
+                "-i",
+                "testsrc=size=64x48:rate=10:duration=1",
+                "-c:v",
+                "ffv1",
+            ])
             .arg(&file)
             .status()
             .unwrap();
@@ -89,7 +99,8 @@ fn loop_goes_on_in_time() {
     let clip = asset("test/vfr.mp4");
     let run = play(&[&clip, "--loop", "--frames", "15", "--model", "none", "--to", &out, "--json", "-"]).ok();
     assert_eq!(run.figures().frames(), [15, 15, 0, 0]);
-    let times: Vec<_> = pictures(&folder.path("out.mp4")).iter().map(|p| p.meta.pts.unwrap().as_millis()).collect();
+    let times: Vec<_> =
+        pictures(&folder.path("out.mp4")).iter().map(|p| p.meta.pts.unwrap().as_millis()).collect();
     // Six frames at 0, 40, 80, 200, 240, 500; the last one lasts as long as the step before it.
     let near = |a: u128, b: u128| a.abs_diff(b) <= 1;
     for (n, time) in times.iter().enumerate().skip(6) {

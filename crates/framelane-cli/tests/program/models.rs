@@ -65,7 +65,11 @@ fn a_fixed_size_is_fitted_boxed_or_tiled() {
         let args = ["--model", &model, "--to", &out, "--resize", how, "--json", "-", &clip];
         let run = play(&[&args[..], &range].concat()).ok();
         assert_eq!(run.figures().frames(), [4, 4, 0, 0]);
-        assert!(run.err.contains(how) || how == "tile" && run.err.contains("tiles"), "chosen visibly: {}", run.err);
+        assert!(
+            run.err.contains(how) || how == "tile" && run.err.contains("tiles"),
+            "chosen visibly: {}",
+            run.err
+        );
         let picture = &pictures(&folder.path("out"))[0];
         assert_eq!(picture.size.to_string(), "48×64", "{how}");
         // Blue, red; white, green, inverted.
@@ -110,6 +114,7 @@ fn onnxruntime_where_it_is() {
 
 #[test]
 fn a_runtime_asked_for_is_not_replaced() {
-    let said = play(&["testsrc:64x48", "--frames", "1", "--to", "none", "--runtime", "onnxruntime"]).failed(1);
+    let said =
+        play(&["testsrc:64x48", "--frames", "1", "--to", "none", "--runtime", "onnxruntime"]).failed(1);
     assert!(said.contains("ORT_DYLIB_PATH"), "{said}");
 }

@@ -8,7 +8,8 @@ const FRAMES: u64 = 12;
 /// Writes test pictures to `target`, and reads their numbers back.
 #[track_caller]
 fn through(target: &str, read: &Path) {
-    let run = play(&["testsrc:64x48@25", "--frames", "12", "--model", "none", "--to", target, "--json", "-"]).ok();
+    let run =
+        play(&["testsrc:64x48@25", "--frames", "12", "--model", "none", "--to", target, "--json", "-"]).ok();
     assert_eq!(run.figures().frames(), [FRAMES, FRAMES, 0, 0]);
     let bytes = run.figures().0["bytes"].clone();
     assert_eq!((bytes["to_device"].as_u64(), bytes["from_device"].as_u64()), (Some(110_592), Some(110_592)));
@@ -20,7 +21,8 @@ fn through(target: &str, read: &Path) {
 fn mp4() {
     let folder = Folder::new();
     through(&folder.name("a.mp4"), &folder.path("a.mp4"));
-    let times: Vec<_> = pictures(&folder.path("a.mp4")).iter().map(|p| p.meta.pts.unwrap().as_millis()).collect();
+    let times: Vec<_> =
+        pictures(&folder.path("a.mp4")).iter().map(|p| p.meta.pts.unwrap().as_millis()).collect();
     assert_eq!(times, (0..u128::from(FRAMES)).map(|n| n * 40).collect::<Vec<_>>());
 }
 
@@ -40,7 +42,8 @@ fn folder_of_png() {
 fn standard_output() {
     let folder = Folder::new();
     let json = folder.name("figures.json");
-    let run = play(&["testsrc:64x48@25", "--frames", "12", "--model", "none", "--to", "-", "--json", &json]).ok();
+    let run =
+        play(&["testsrc:64x48@25", "--frames", "12", "--model", "none", "--to", "-", "--json", &json]).ok();
     assert!(run.out.starts_with(b"YUV4MPEG2 W64 H48 F25:1 "), "messages go elsewhere");
     folder.write("a.y4m", &run.out);
     let numbers: Vec<_> = pictures(&folder.path("a.y4m")).iter().map(Picture::number).collect();
@@ -50,7 +53,8 @@ fn standard_output() {
 
 #[test]
 fn nowhere_reads_nothing_back() {
-    let run = play(&["testsrc:64x48", "--frames", "12", "--model", "none", "--to", "none", "--json", "-"]).ok();
+    let run =
+        play(&["testsrc:64x48", "--frames", "12", "--model", "none", "--to", "none", "--json", "-"]).ok();
     assert_eq!(run.figures().0["bytes"]["from_device"].as_u64(), Some(0));
 }
 
@@ -66,7 +70,8 @@ fn an_input_is_not_its_own_output() {
 
 #[test]
 fn the_json_is_complete() {
-    let figures = play(&["testsrc:64x48@30", "--frames", "8", "--to", "none", "--json", "-"]).ok().figures().0;
+    let figures =
+        play(&["testsrc:64x48@30", "--frames", "8", "--to", "none", "--json", "-"]).ok().figures().0;
     for number in ["/fps", "/wall_s", "/age_ms/p50", "/age_ms/p95", "/age_ms/p99"] {
         assert!(figures.pointer(number).unwrap().as_f64().unwrap() > 0.0, "{number}: {figures}");
     }
@@ -88,7 +93,13 @@ fn the_json_is_complete() {
 fn the_table_says_it_to_people() {
     let run = play(&["testsrc:64x48@30", "--frames", "8", "--to", "none"]).ok();
     assert!(run.out.is_empty());
-    for words in ["8 in = 8 out + 0 dropped + 0 failed", "frames a second", "<- bottleneck", "runtime     tract", "cpu"] {
+    for words in [
+        "8 in = 8 out + 0 dropped + 0 failed",
+        "frames a second",
+        "<- bottleneck",
+        "runtime     tract",
+        "cpu",
+    ] {
         assert!(run.err.contains(words), "{words}: {}", run.err);
     }
     assert!(!run.err.contains('\x1b'), "no colours where nobody sees them");

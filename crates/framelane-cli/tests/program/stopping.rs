@@ -8,7 +8,8 @@ use crate::help::*;
 fn stopped_by(signal: &str, code: i32) {
     let folder = Folder::new();
     let (out, json) = (folder.name("out.mp4"), folder.name("figures.json"));
-    let args = ["play", "testsrc:64x48@200", "--policy", "latest", "--model", "none", "--to", &out, "--json", &json];
+    let args =
+        ["play", "testsrc:64x48@200", "--policy", "latest", "--model", "none", "--to", &out, "--json", &json];
     let started = Started::new(&mut framelane(args));
     wait_until("frames in the file", || {
         std::fs::metadata(folder.path("out.mp4")).is_ok_and(|found| found.len() > 20_000)
