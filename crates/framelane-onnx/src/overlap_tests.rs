@@ -157,8 +157,8 @@ mod in_onnxruntime {
             Ok(runtime) => runtime,
             Err(why) => {
                 use std::io::Write;
-                writeln!(std::io::stderr(), "skipped: onnxruntime_holds_no_lock_while_it_runs: {why}")
-                    .unwrap();
+                let mut stderr = std::io::stderr();
+                writeln!(stderr, "skipped: onnxruntime_holds_no_lock_while_it_runs: {why}").unwrap();
                 return;
             }
         };

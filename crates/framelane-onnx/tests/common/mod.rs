@@ -23,7 +23,8 @@ pub fn runtimes(test: &str) -> Vec<Runtime> {
     match onnxruntime() {
         Ok(_) => vec![Runtime::Tract, Runtime::OnnxRuntime],
         Err(why) => {
-            writeln!(std::io::stderr(), "skipped: {test} with ONNX Runtime: {why}").unwrap();
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "skipped: {test} with ONNX Runtime: {why}").unwrap();
             vec![Runtime::Tract]
         }
     }
