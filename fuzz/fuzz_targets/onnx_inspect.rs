@@ -1,3 +1,5 @@
+//! ONNX files: inspection and planning.
+
 #![no_main]
 
 use framelane_onnx::{OnnxFile, Overrides, Plan};

@@ -1,3 +1,5 @@
+//! Devices, contexts, and what is said where there are none.
+
 use crate::gpu;
 use framelane_cuda::{Context, Kind, device_count, device_is_active, devices, driver_version};
 use std::process::Command;

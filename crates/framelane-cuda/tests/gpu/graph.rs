@@ -1,3 +1,5 @@
+//! Graphs: capture, launch, what they keep alive.
+
 use crate::{download, gpu, pattern, pinned, stream, upload};
 use framelane_cuda::{CudaError, DeviceBuffer, Kind};
 use std::sync::Barrier;

@@ -1,3 +1,5 @@
+//! The kernels against their host twins.
+
 use crate::{download, gpu, pattern, stream, upload};
 use framelane_cuda::kernels::{Affine, Float, Shape, Strides, ToBytes, ToFloats, twin};
 use framelane_cuda::{DeviceBuffer, EventOptions, Kind, Module, Stream};

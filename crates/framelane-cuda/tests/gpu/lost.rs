@@ -1,3 +1,5 @@
+//! A device that is lost, and memory and kernels of others.
+
 use crate::{gpu, stream};
 use framelane_cuda::{Arg, Context, DeviceBuffer, Grid, Kind, Module, PinnedBuffer, PinnedKind};
 use std::process::Command;

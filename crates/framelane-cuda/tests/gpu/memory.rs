@@ -1,3 +1,5 @@
+//! Memory of both kinds: copies, lifetimes, what is refused, what a full device says.
+
 use crate::{LONG, download, gpu, pattern, pinned, stream, upload};
 use framelane_cuda::{DeviceBuffer, Kind, PinnedBuffer, PinnedKind, Stream};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Streams, events and contexts from any thread.
+
 use crate::{LONG, download, gpu, pattern, pinned, stream, upload};
 use framelane_cuda::sys::{self, CUresult};
 use framelane_cuda::{DeviceBuffer, EventOptions, Kind, PinnedBuffer, PinnedKind, Stream};
