@@ -339,11 +339,8 @@ fn growth_to_max_depth_is_bounded() {
     let device = Device::host();
     let options = Options { max_depth: Some(4), ..options("grow", 1) };
     let feeder = Feeder::new(&device, Numbers::even(30, 512), options).unwrap();
-    let mut held = Vec::new();
-    while let Ok(batch) = feeder.next_batch_for(ms(50)) {
-        held.push(batch.unwrap());
-    }
-    assert_eq!(held.len(), 4);
+    let mut held: Vec<_> = (0..4).map(|_| feeder.next_batch().unwrap().unwrap()).collect();
+    assert_eq!(feeder.next_batch_for(ms(50)).unwrap_err().kind(), ErrorKind::Timeout);
     assert_eq!(device.counters().device_bytes, 4 * 512);
     held.clear();
     assert_eq!(drain(&feeder).0, (4..30).collect::<Vec<_>>());

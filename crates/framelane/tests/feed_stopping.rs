@@ -215,7 +215,7 @@ fn f13_a_source_that_blocks_is_named() {
     gate.await_comer();
     let start = Instant::now();
     let stuck = feeder.cancel(ms(60)).unwrap_err();
-    assert!(start.elapsed() < ms(500), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
     assert_eq!(stuck.kind(), ErrorKind::Timeout);
     assert!(stuck.to_string().contains("f13") && stuck.to_string().contains("source"), "{stuck}");
     // The consumer is not held up by it, and it stops as soon as it can.
@@ -406,7 +406,7 @@ fn dropping_the_feeder_while_it_is_held_back() {
         std::thread::sleep(ms(10));
         let start = Instant::now();
         drop(feeder);
-        assert!(start.elapsed() < ms(500), "{threads} converters: {:?}", start.elapsed());
+        assert!(start.elapsed() < SECOND, "{threads} converters: {:?}", start.elapsed());
         // The batch outlives its feeder.
         let reader = device.stream("reader").unwrap();
         let findings = Findings::default();
@@ -431,7 +431,11 @@ fn dropping_the_feeder_while_the_consumers_stream_is_stuck() {
     // Whatever comes of it, this test ends.
     let opener = std::thread::spawn({
         let gate = gate.clone();
-        move || gate.pass_for(Duration::from_secs(4)).then_some(()).unwrap_or_else(|| gate.open())
+        move || {
+            if !gate.pass_for(Duration::from_secs(4)) {
+                gate.open();
+            }
+        }
     });
     let start = Instant::now();
     drop(feeder);
@@ -524,7 +528,9 @@ fn panics_in_odd_places() {
             put_ragged(0, slot).map(|()| true)
         }
         fn interrupter(&self) -> Option<framelane::feed::Interrupter> {
-            let panics = || assert!(usize::MAX == 0, "no interruption");
+            fn panics() {
+                panic!("no interruption")
+            }
             self.interrupt.then(|| Arc::new(panics) as framelane::feed::Interrupter)
         }
     }

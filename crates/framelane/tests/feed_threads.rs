@@ -190,7 +190,7 @@ fn f18_copies_overlap_compute() {
         for batch in &feeder {
             let batch = batch.unwrap();
             batch.on(&compute).unwrap();
-            delay(&compute, ms(8)).unwrap();
+            delay(&compute, ms(12)).unwrap();
             steps.push((batch.ready().clone(), compute.record().unwrap()));
         }
         let waits = device.counters().cpu_waits;
@@ -200,7 +200,7 @@ fn f18_copies_overlap_compute() {
     };
     let (none, most) = (overlaps(1), overlaps(2));
     assert_eq!(none, 0);
-    assert!(most >= 15, "{most} of 19 copies overlapped");
+    assert!(most >= 12, "{most} of 19 copies overlapped");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn latest_gives_the_newest_and_counts_the_rest() {
     let device = Device::host();
     let recorder = Recorder::new();
     let options = Options { recorder: Some(recorder.clone()), ..latest("newest", 3) };
-    let feeder = Feeder::new(&device, Numbers::new(400).work(Duration::from_micros(100)), options).unwrap();
+    let feeder = Feeder::new(&device, Numbers::new(400), options).unwrap();
     let reader = device.stream("reader").unwrap();
     let findings = Findings::default();
     let mut numbers = Vec::new();
@@ -216,13 +216,15 @@ fn latest_gives_the_newest_and_counts_the_rest() {
         let batch = batch.unwrap();
         findings.check_ragged(&batch, &reader, batch.index()).unwrap();
         numbers.push(batch.index());
-        std::thread::sleep(ms(2));
+        // A slow consumer: ten more come in before it asks again.
+        let enough = 400.min(recorder.frames().r#in + 10);
+        assert!(eventually(ms(10_000), || recorder.frames().r#in >= enough));
     }
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     assert_eq!(numbers.last(), Some(&399));
     let frames = recorder.frames();
     assert_eq!((frames.r#in, frames.dropped + numbers.len() as u64), (400, 400), "{frames:?}");
-    assert!(frames.dropped > 100, "the consumer was slower: {frames:?}");
+    assert!(frames.dropped > 300, "the consumer was slower: {frames:?}");
     reader.synchronize("test").unwrap();
     findings.assert_none();
 }
@@ -232,7 +234,7 @@ fn latest_gives_the_newest_and_counts_the_rest() {
 fn latest_with_every_slot_held() {
     let device = Device::host();
     let reader = device.stream("reader").unwrap();
-    let feeder = Feeder::new(&device, Numbers::new(50), latest("all held", 2)).unwrap();
+    let feeder = Feeder::new(&device, Numbers::new(u64::MAX), latest("all held", 2)).unwrap();
     let held: Vec<_> = (0..2).map(|_| feeder.next_batch().unwrap().unwrap()).collect();
     assert_eq!(feeder.next_batch_for(ms(30)).unwrap_err().kind(), ErrorKind::Timeout);
     assert!(feeder.try_next_batch().unwrap().is_none());
@@ -241,12 +243,14 @@ fn latest_with_every_slot_held() {
         findings.check_ragged(batch, &reader, batch.index()).unwrap();
     }
     let last = held[1].index();
+    assert!(held[0].index() < last);
     drop(held);
-    let rest = drain(&feeder).0;
-    assert!(rest[0] > last && rest.last() == Some(&49), "{rest:?}");
+    let next = feeder.next_batch().unwrap().unwrap();
+    assert!(next.index() > last);
+    findings.check_ragged(&next, &reader, next.index()).unwrap();
     reader.synchronize("test").unwrap();
+    assert_eq!(findings.checks(), 3);
     findings.assert_none();
-    assert_eq!(feeder.report().batches, 50);
 }
 
 /// Two consumers share one feed: each batch goes to one of them.

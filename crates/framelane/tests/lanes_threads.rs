@@ -171,7 +171,7 @@ fn r5_two_jobs_at_once() {
     let lanes = Lanes::new(&device, model, Options::new(2)).unwrap();
     let feeder = feeder(&device, 20, 4);
     within(Duration::from_secs(10), "meeting in the network", move || {
-        assert_eq!(lanes.run(&feeder).map(|b| index_of(&b.unwrap())).count(), 20);
+        assert_eq!(lanes.run(&feeder).filter(Result::is_ok).count(), 20);
     });
 }
 
