@@ -20,7 +20,7 @@ pub enum Command {
     /// Run a network over a video; show or write the result
     Play(Box<PlayArgs>),
     /// Say what goes in and out of an ONNX file, and how it would be fed
-    Inspect(InspectArgs),
+    Inspect(Box<InspectArgs>),
     /// Say what this machine offers, and what would be better
     Doctor,
 }

@@ -21,6 +21,8 @@ pub struct RunReport {
     pub lanes: usize,
     /// `fifo` or `latest`.
     pub policy: &'static str,
+    /// Frames per second of the input, if it has a rate.
+    pub input_fps: Option<f64>,
     /// Whether frames were held back to be shown at the input's own speed.
     pub paced: bool,
     /// Why the run ended before its input did, if it did: `signal`, `window closed` or `error`.
@@ -68,11 +70,17 @@ impl RunReport {
                 line(format!("              {n} {what}: {why}"));
             }
         }
-        let own = if self.paced { ", shown at the input's own speed" } else { "" };
+        // A frame or two may be missing at the ends.
+        let in_time = self.paced && self.input_fps.is_some_and(|own| *fps >= own * 0.95);
+        let own = match self.input_fps {
+            Some(_) if in_time => ", the input's own speed".to_owned(),
+            Some(own) if self.paced => format!(", slower than the input ({own:.1})"),
+            _ => String::new(),
+        };
         line(format!("speed       {fps:.1} frames a second{own}; {} in all", ms(wall_s * 1e3)));
         if frames.out > 0 {
             line(format!(
-                "age         p50 {}, p95 {}, p99 {}, from capture or decoding to output",
+                "age         p50 {}, p95 {}, p99 {}, since capture or decoding",
                 ms(age_ms.p50),
                 ms(age_ms.p95),
                 ms(age_ms.p99)
@@ -94,7 +102,7 @@ impl RunReport {
             let row = row(stage, wall_s * 1e3);
             line(match is_bottleneck {
                 true => {
-                    format!("{} <- {}", paint("1", &row), if self.paced { "busiest" } else { "bottleneck" })
+                    format!("{} <- {}", paint("1", &row), if in_time { "busiest" } else { "bottleneck" })
                 }
                 false => row,
             });
@@ -167,6 +175,7 @@ mod tests {
             output: text("none"),
             lanes: 2,
             policy: "latest",
+            input_fps: Some(24.0),
             paced: false,
             stopped: None,
             error: None,

@@ -25,6 +25,7 @@ use crate::progress::Progress;
 use crate::report::{Paths, RunReport};
 use crate::signals;
 use framelane::device::Device;
+use framelane::frame::FrameRate;
 use framelane::ring::Policy;
 use framelane::stats::AgeReport;
 use framelane::{Error, ErrorKind, Result};
@@ -76,11 +77,12 @@ pub fn run(args: &PlayArgs) -> Outcome {
         device: device.name().to_owned(),
         lanes: run.lanes,
         policy,
+        input_fps: list.rate().map(FrameRate::fps),
         paced: paced && output.is_window(),
     };
     let frames = list.frames();
     // A window shows pictures without a clock (a folder) at the pace that files would give them.
-    let clock = list.rate().or(paced.then_some(framelane::frame::FrameRate { num: 30, den: 1 }));
+    let clock = list.rate().or(paced.then_some(FrameRate { num: 30, den: 1 }));
     let (target, window) = output.split();
     let parts = Parts {
         source: Box::new(list),
@@ -164,6 +166,7 @@ struct Describe {
     device: String,
     lanes: usize,
     policy: Policy,
+    input_fps: Option<f64>,
     paced: bool,
 }
 
@@ -198,6 +201,7 @@ impl Describe {
                 Policy::Fifo => "fifo",
                 Policy::Latest => "latest",
             },
+            input_fps: self.input_fps,
             paced: self.paced,
             stopped: why.map(|why| match why {
                 Why::Signal(_) => "signal",

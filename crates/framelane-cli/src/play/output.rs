@@ -14,7 +14,7 @@ const FALLBACK: &str = "framelane-out.mp4";
 
 /// An output that is ready.
 pub enum Output {
-    Window { window: Window, pane: Pane, paced: bool },
+    Window { window: Box<Window>, pane: Pane, paced: bool },
     File(Box<dyn Sink>),
     Nowhere,
 }
@@ -65,7 +65,7 @@ fn window(policy: Policy, list: &Playlist, paced: bool) -> Result<Output> {
         ..WindowOptions::default()
     };
     let (window, pane) = Window::open(options)?;
-    Ok(Output::Window { window, pane, paced })
+    Ok(Output::Window { window: Box::new(window), pane, paced })
 }
 
 impl Output {
@@ -96,7 +96,7 @@ impl Output {
     /// The end of the pipeline, and the window that the main thread must run.
     pub fn split(self) -> (Target, Option<Window>) {
         match self {
-            Self::Window { window, pane, paced } => (Target::window(pane, paced), Some(window)),
+            Self::Window { window, pane, paced } => (Target::window(pane, paced), Some(*window)),
             Self::File(sink) => (Target::file(sink), None),
             Self::Nowhere => (Target::nowhere(), None),
         }

@@ -88,25 +88,37 @@ pub struct Job {
 
 enum Work {
     /// The network's output, and the picture before it if the target shows it.
-    Network(Ticket, Option<Batch>),
+    Network {
+        ticket: Box<Ticket>,
+        before: Option<Batch>,
+    },
     Passed(Batch),
 }
 
+/// A frame with its result.
+pub struct Done {
+    pub meta: FrameMeta,
+    pub fate: Fate,
+    pub output: Batch,
+    /// The picture that went into the network, if it was kept.
+    pub before: Option<Batch>,
+}
+
 impl Job {
-    /// Wait for the result: the output, and the picture before. `None`: it failed, and was counted.
+    /// Wait for the result. `None`: it failed, and was counted.
     ///
     /// # Errors
     /// If the run should be given up.
-    pub fn wait(self) -> Result<Option<(FrameMeta, Fate, Batch, Option<Batch>)>> {
+    pub fn wait(self) -> Result<Option<Done>> {
         let Self { meta, fate, work } = self;
         let (output, before) = match work {
             Work::Passed(batch) => (Ok(batch), None),
-            Work::Network(ticket, before) => (ticket.wait(), before),
+            Work::Network { ticket, before } => (ticket.wait(), before),
         };
         match output {
             Ok(output) => {
                 fate.succeeded();
-                Ok(Some((meta, fate, output, before)))
+                Ok(Some(Done { meta, fate, output, before }))
             }
             Err(error) => {
                 fate.failed(error, tell)?;
@@ -266,7 +278,9 @@ impl Submit {
             let work = match &self.lanes {
                 None => Work::Passed(batch),
                 Some(lanes) => match lanes.submit(&batch) {
-                    Ok(ticket) => Work::Network(ticket, self.keep_before.then_some(batch)),
+                    Ok(ticket) => {
+                        Work::Network { ticket: Box::new(ticket), before: self.keep_before.then_some(batch) }
+                    }
                     Err(error) => {
                         fate.failed(error.context(&meta), tell)?;
                         continue;
@@ -285,7 +299,7 @@ impl Submit {
 /// The target that needs no pictures: a frame is out when its result is there.
 fn count(jobs: &Receiver<Job>) -> Result<Option<Summary>> {
     for job in jobs {
-        if let Some((meta, fate, output, _)) = job.wait()? {
+        if let Some(Done { meta, fate, output, .. }) = job.wait()? {
             output.ready().synchronize("target: result")?;
             fate.out(meta.captured.elapsed());
         }

@@ -1,6 +1,6 @@
 //! Results on their way from the device to pinned memory, on a stream of their own.
 
-use super::pipeline::Job;
+use super::pipeline::{Done, Job};
 use super::tally::Fate;
 use framelane::device::{Buffer, Device, Event, HostRead, Memory, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
@@ -96,7 +96,7 @@ pub fn read_back(
     copying: &Arc<Group>,
 ) -> Result<()> {
     for job in jobs {
-        let Some((meta, fate, output, before)) = job.wait()? else { continue };
+        let Some(Done { meta, fate, output, before }) = job.wait()? else { continue };
         let slot = match results.acquire() {
             Ok(slot) => slot,
             // The target has ended and says why.

@@ -217,12 +217,18 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Say that a test cannot run here, and why: on the test's output, and in the file that `FRAMELANE_SKIPPED` names.
+/// Say that a test cannot run here, and why: in the file that `FRAMELANE_SKIPPED` names, or else on standard
+/// error, past the test harness.
 pub fn skip(test: &str, reason: &str) {
-    println!("skipped: {reason}");
-    if let Some(file) = std::env::var_os("FRAMELANE_SKIPPED") {
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
-        writeln!(file, "{test}: {reason}").unwrap();
+    match std::env::var_os("FRAMELANE_SKIPPED") {
+        Some(file) => {
+            let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
+            writeln!(file, "{test}: {reason}").unwrap();
+        }
+        None => {
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "skipped: {test}: {reason}").unwrap();
+        }
     }
 }
 
