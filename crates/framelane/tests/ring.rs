@@ -163,6 +163,16 @@ fn what_travels_is_dropped_or_handed_back_once() {
     assert_eq!((counts.published, counts.taken, counts.dropped), (3, 0, 3));
 }
 
+/// Opens when it is dropped, also by a test that fails: its stream would else be waited for.
+#[derive(Default)]
+struct Gate(Arc<AtomicBool>);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// F3 of the feed's cases: two streams read one slot, A slowly, B fast, released A then B. The next write
 /// waits for A all the same.
 #[test]
@@ -187,8 +197,9 @@ fn the_next_write_waits_for_the_slow_of_two_readers() -> Result<()> {
         };
         write(1)?;
         let mut lease = reader.take()?.unwrap();
-        let [gate, intact] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let (open, is_intact) = (gate.clone(), intact.clone());
+        let gate = Gate::default();
+        let intact = Arc::new(AtomicBool::new(false));
+        let (open, is_intact) = (gate.0.clone(), intact.clone());
         slow.wait(lease.ready())?;
         slow.launch("gate", &[], move |_| {
             while !open.load(SeqCst) {
@@ -213,7 +224,7 @@ fn the_next_write_waits_for_the_slow_of_two_readers() -> Result<()> {
         let second = reader.take()?.unwrap();
         fast.synchronize("test")?;
         assert!(!second.ready().synchronize_for("test", Duration::from_millis(20))?);
-        gate.store(true, SeqCst);
+        drop(gate);
         second.ready().synchronize("test")?;
         assert!(intact.load(SeqCst), "it was written while the slow stream read");
         assert_eq!(device.hazards(), []);
