@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 /// What the example printed.
 fn run(program: &str) -> String {
     let start = Instant::now();
-    let output = Command::new(program).output().unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let output = Command::new(program).current_dir(root).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program}: {}\n{text}{errors}", output.status);
@@ -71,4 +72,24 @@ fn simulate() {
     let wrong =
         text.lines().nth(1).and_then(|l| l.split(" in ").nth(1)?.split(' ').next()?.parse::<u32>().ok());
     assert!(wrong.is_some_and(|wrong| wrong > 10), "{text}");
+}
+
+#[test]
+fn video() {
+    let text = run(env!("CARGO_BIN_EXE_05-video"));
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 25, "{text}");
+    for (n, line) in lines[..24].iter().enumerate() {
+        assert!(line.starts_with(&format!("Batch {{ index: {n},")), "{line}");
+    }
+    assert_says(&text, "24 batches in ");
+}
+
+/// What the README shows is what is compiled and run here.
+#[test]
+fn the_readme_shows_the_last_example() {
+    let readme = include_str!("../../README.md");
+    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    let (_about, code) = include_str!("../05-video.rs").split_once("\n\n").unwrap();
+    assert_eq!(shown, Some(code));
 }

@@ -69,7 +69,8 @@ fn run(root: &Path, check: bool) -> Result<()> {
     if stale.is_empty() {
         return Ok(());
     }
-    Err(format!("{} differ from their sources: run `cargo xtask kernels` and commit", stale.join(", ")).into())
+    Err(format!("{} differ from their sources: run `cargo xtask kernels` and commit", stale.join(", "))
+        .into())
 }
 
 /// NVRTC's library, fetched once.
