@@ -66,7 +66,7 @@ pub struct PlayArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub lanes: Option<u32>,
 
-    /// Frames held on the device for the network [default: 3, or one more than lanes]
+    /// Frames that may wait on the device for the network [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: Option<u32>,
 

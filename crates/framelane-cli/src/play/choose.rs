@@ -20,7 +20,7 @@ const CLIP: &[u8] = include_bytes!("../../../../assets/clip.mp4");
 /// More lanes than this help no CPU: they wait for the same memory.
 const MOST_LANES: usize = 8;
 
-/// Frames on the device that wait for the network, if lanes do not need more.
+/// Frames on the device that wait for the network.
 const DEPTH: usize = 3;
 
 /// What is played.
@@ -94,9 +94,7 @@ pub fn default_lanes(onnxruntime: bool, cores: usize) -> usize {
 /// How the pipeline behaves.
 pub fn pipeline(options: &Options, policy: Policy, network: Option<&ImageModel>) -> pipeline::Options {
     let lanes = network.map_or(1, |_| lanes(options));
-    // Fewer slots than lanes would leave lanes without work.
-    let depth = options.depth.unwrap_or(DEPTH.max(lanes + 1));
-    pipeline::Options { lanes, depth, policy }
+    pipeline::Options { lanes, depth: options.depth.unwrap_or(DEPTH), policy }
 }
 
 /// How large the results for pictures of this size are.
@@ -127,7 +125,7 @@ pub fn describe_device(device: &Device, run: pipeline::Options, policy: Policy) 
         Policy::Latest => "the newest frame counts (latest)",
     };
     format!(
-        "{} ({cores} core{}), {} lane{}, {} slots; {policy}",
+        "{} ({cores} core{}), {} lane{}, depth {}; {policy}",
         device.name(),
         if cores == 1 { "" } else { "s" },
         run.lanes,

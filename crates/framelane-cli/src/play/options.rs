@@ -18,7 +18,7 @@ pub struct Options {
     pub json: Option<Json>,
     /// `None`: by runtime and cores.
     pub lanes: Option<usize>,
-    /// `None`: by lanes.
+    /// `None`: as usual.
     pub depth: Option<usize>,
     /// `None`: by input.
     pub policy: Option<Policy>,

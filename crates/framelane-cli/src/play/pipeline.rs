@@ -22,7 +22,7 @@ use framelane::stats::Stage;
 use framelane::{Batch, Error, ErrorKind, Result};
 use framelane_media::Summary;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -46,17 +46,26 @@ pub struct Parts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub lanes: usize,
-    /// Slots of the feed on the device.
+    /// Frames that may wait on the device for the network.
     pub depth: usize,
     pub policy: Policy,
 }
 
 impl Options {
-    /// Jobs in the lanes: under `Latest` each one more would only make frames older.
+    /// Frames in the network and read back at once. Under `Latest` one a lane: a frame that waits behind another
+    /// only grows old, and its slot could not be filled again before that other one is done.
     fn in_flight(self) -> usize {
         match self.policy {
-            Policy::Latest => self.lanes + 1,
+            Policy::Latest => self.lanes,
             Policy::Fifo => self.lanes * 2,
+        }
+    }
+
+    /// Slots of the feed on the device: of those that wait, and of those in the network.
+    fn slots(self) -> usize {
+        match self.policy {
+            Policy::Latest => self.depth + self.in_flight(),
+            Policy::Fifo => self.depth + self.lanes,
         }
     }
 }
@@ -84,6 +93,17 @@ pub struct Job {
     pub meta: FrameMeta,
     pub fate: Fate,
     work: Work,
+    permit: Permit,
+}
+
+/// Allows one job to be in flight; given back when it is dropped.
+pub struct Permit(Sender<()>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        // Nobody waits for it once the submitter has ended.
+        let _ = self.0.send(());
+    }
 }
 
 enum Work {
@@ -102,6 +122,8 @@ pub struct Done {
     pub output: Batch,
     /// The picture that went into the network, if it was kept.
     pub before: Option<Batch>,
+    /// Until the result is on its way.
+    pub permit: Permit,
 }
 
 impl Job {
@@ -110,7 +132,7 @@ impl Job {
     /// # Errors
     /// If the run should be given up.
     pub fn wait(self) -> Result<Option<Done>> {
-        let Self { meta, fate, work } = self;
+        let Self { meta, fate, work, permit } = self;
         let (output, before) = match work {
             Work::Passed(batch) => (Ok(batch), None),
             Work::Network { ticket, before } => (ticket.wait(), before),
@@ -118,7 +140,7 @@ impl Job {
         match output {
             Ok(output) => {
                 fate.succeeded();
-                Ok(Some(Done { meta, fate, output, before }))
+                Ok(Some(Done { meta, fate, output, before, permit }))
             }
             Err(error) => {
                 fate.failed(error, tell)?;
@@ -152,11 +174,14 @@ impl Running {
                 Lanes::new(device, model, lane_options)
             })
             .transpose()?;
-        // Whoever keeps the picture before needs its slot until both are read back.
-        let held = if target.wants_before() { in_flight + 1 } else { 0 };
+        // A target that shows the picture before needs its slot until both are read back. And under `Latest` a slot
+        // is leased until the network has read it: given back earlier it would be filled at once, by a copy that
+        // waits for the network, and so queue frames up instead of dropping them.
+        let keep_input = target.wants_before() || options.policy == Policy::Latest;
+        let held = if keep_input { in_flight + 1 } else { 0 };
         let feed_options = feed::Options {
-            depth: options.depth,
-            max_depth: Some(options.depth + held),
+            depth: options.slots(),
+            max_depth: Some(options.slots() + held),
             policy: options.policy,
             recorder: Some(tally.recorder.clone()),
             ..feed::Options::new(source.name())
@@ -169,24 +194,33 @@ impl Running {
         });
 
         let (sender, jobs) = sync_channel(in_flight);
+        let (permit, permits) = channel();
+        for _ in 0..in_flight {
+            // The other end is at hand.
+            let _ = permit.send(());
+        }
         let submit = Submit {
             feeder: feeder.clone(),
             lanes,
             stamps,
-            keep_before: target.wants_before(),
+            keep_input,
+            permits,
+            permit,
             tally: tally.clone(),
             jobs: sender,
         };
         let submit = spawn("submit", stop, move || submit.run())?;
         let (read_back, target) = if target.wants_pictures() {
             let stream = device.stream("read back")?;
+            let wants_before = target.wants_before();
             let copying = tally.recorder.group(Stage::Copy, 1);
             let (writer, reader) =
                 ring::ring(
                     ring::Options::fixed("results", Policy::Fifo, STAGED),
                     |_| Ok(Default::default()),
                 )?;
-            let thread = spawn("read back", stop, move || read_back(&jobs, &writer, &stream, &copying))?;
+            let thread =
+                spawn("read back", stop, move || read_back(&jobs, wants_before, &writer, &stream, &copying))?;
             let (sink_stop, writing) = (stop.clone(), tally.recorder.group(Stage::Sink, 1));
             let target = Target::timed(target, writing);
             (Some(thread), spawn("target", stop, move || write(&reader, target, &sink_stop))?)
@@ -263,14 +297,21 @@ struct Submit {
     feeder: Arc<Feeder>,
     lanes: Option<Lanes>,
     stamps: Stamps,
-    keep_before: bool,
+    keep_input: bool,
+    /// One for each job that may be begun. Had before a frame is taken: one taken earlier would only grow old.
+    permits: Receiver<()>,
+    permit: Sender<()>,
     tally: Arc<Tally>,
     jobs: SyncSender<Job>,
 }
 
 impl Submit {
     fn run(mut self) -> Result<()> {
-        while let Some(batch) = self.feeder.next_batch()? {
+        loop {
+            // The sender is here, so this cannot fail; jobs give theirs back however they end.
+            let _ = self.permits.recv();
+            let permit = Permit(self.permit.clone());
+            let Some(batch) = self.feeder.next_batch()? else { break };
             let fate = self.tally.frame();
             let Some(meta) = batch.meta().map(|meta| self.stamps.stamp(meta)) else {
                 return Err(Error::new(ErrorKind::Input, "the source gave a batch that is no frame"));
@@ -279,7 +320,7 @@ impl Submit {
                 None => Work::Passed(batch),
                 Some(lanes) => match lanes.submit(&batch) {
                     Ok(ticket) => {
-                        Work::Network { ticket: Box::new(ticket), before: self.keep_before.then_some(batch) }
+                        Work::Network { ticket: Box::new(ticket), before: self.keep_input.then_some(batch) }
                     }
                     Err(error) => {
                         fate.failed(error.context(&meta), tell)?;
@@ -287,7 +328,7 @@ impl Submit {
                     }
                 },
             };
-            if self.jobs.send(Job { meta, fate, work }).is_err() {
+            if self.jobs.send(Job { meta, fate, work, permit }).is_err() {
                 // The other side has ended and says why.
                 break;
             }

@@ -91,12 +91,13 @@ fn copy(batch: &Batch, stream: &Stream, slot: &Mutex<Option<Buffer>>) -> Result<
 /// Wait for each job in turn and enqueue the copy of its result, until there are no more or nobody wants them.
 pub fn read_back(
     jobs: &Receiver<Job>,
+    wants_before: bool,
     results: &Writer<Staging, Event, Picture>,
     stream: &Stream,
     copying: &Arc<Group>,
 ) -> Result<()> {
     for job in jobs {
-        let Some(Done { meta, fate, output, before }) = job.wait()? else { continue };
+        let Some(Done { meta, fate, output, before, permit }) = job.wait()? else { continue };
         let slot = match results.acquire() {
             Ok(slot) => slot,
             // The target has ended and says why.
@@ -110,10 +111,13 @@ pub fn read_back(
         output.on(stream)?;
         let began = stream.record()?;
         let size = copy(&output, stream, &slot.payload().result)?;
+        let before = before.filter(|_| wants_before);
         let before = before.map(|batch| copy(&batch, stream, &slot.payload().before)).transpose()?;
         let ready = stream.record()?;
         let picture = Picture { meta, fate, size, before, copying: copying.clone(), began };
         slot.publish(ready, picture);
+        drop(output);
+        drop(permit);
     }
     Ok(())
 }
