@@ -7,6 +7,8 @@ mod choose;
 pub mod options;
 mod output;
 mod pipeline;
+#[cfg(test)]
+mod pipeline_tests;
 mod playlist;
 mod readback;
 mod stamps;
