@@ -155,7 +155,7 @@ impl FfmpegCommand {
         let url = if address.is_some() || device { input.to_owned() } else { format!("file:{input}") };
         // Neither repeat nor drop frames to make the rate even.
         let sync = if major.is_some_and(|m| m <= 5) { "-vsync" } else { "-fps_mode" };
-        add(&["-i", &url, "-map", "0:v:0", "-vf", "format=yuv420p|yuv422p|yuv444p|gray"]);
+        add(&["-i", &url, "-map", "0:V:0", "-vf", "format=yuv420p|yuv422p|yuv444p|gray"]);
         add(&[sync, "passthrough", "-f", "yuv4mpegpipe", "-"]);
         Ok(Self {
             program: program.into(),

@@ -261,6 +261,36 @@ fn other_formats_through_ffmpeg() {
 }
 
 #[test]
+fn colours_through_ffmpeg() {
+    if !ffmpeg() {
+        return;
+    }
+    let folder = folder();
+    // Full range; RGB, in a size that would be BT.709 if it were not RGB; tagged.
+    for (name, size, format, options) in [
+        ("full.avi", "64x64", "yuvj420p", &["-c:v", "mjpeg", "-q:v", "2"][..]),
+        ("rgb.mkv", "1280x720", "gbrp", &["-c:v", "ffv1"]),
+        (
+            "tagged.mkv",
+            "64x64",
+            "gbrp,scale=out_color_matrix=bt709,format=yuv444p",
+            &["-c:v", "ffv1", "-colorspace", "bt709"],
+        ),
+    ] {
+        let file = path(&folder, name);
+        let input = format!("color=0xff0000:s={size}:r=5:d=0.2,format={format}");
+        let output = file.to_string_lossy();
+        let mut arguments = vec!["-f", "lavfi", "-i", &input];
+        arguments.extend(options);
+        arguments.push(&output);
+        run_ffmpeg(&arguments);
+        let frame = &play_all(&file)[0];
+        let red = [0, 1, 2].map(|channel| frame.mean(channel, 0..100, 0..100).round());
+        assert!(red[0] >= 252.0 && red[1] <= 3.0 && red[2] <= 3.0, "{name}: {red:?}");
+    }
+}
+
+#[test]
 fn what_not_even_ffmpeg_reads() {
     if !ffmpeg() {
         return;
