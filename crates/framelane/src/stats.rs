@@ -397,6 +397,15 @@ mod tests {
         }
     }
 
+    /// Lanes share their load: twice the time in two of them is not more than once in one.
+    #[test]
+    fn workers_of_a_group_share_its_load() {
+        let r = Recorder::new();
+        r.group(Stage::Network, 2).busy(Stage::Network, ms(1200));
+        r.group(Stage::Sink, 1).busy(Stage::Sink, ms(900));
+        assert_eq!(r.report(&Counters::default()).bottleneck, Some(Stage::Sink));
+    }
+
     #[test]
     fn nothing_done_has_no_bottleneck() {
         let r = Recorder::new();

@@ -277,6 +277,28 @@ fn f13_a_blocked_iterator_or_converter_is_named() {
     }
 }
 
+/// What waits to be converted when the feed is cancelled is not begun any more.
+#[test]
+fn cancel_begins_no_more_conversions() {
+    let (device, gate) = (Device::host(), Gate::new());
+    let (wait, begun) = (gate.clone(), Arc::new(AtomicU64::new(0)));
+    let count = begun.clone();
+    let convert = move |number, slot: &mut SlotWriter<'_>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        wait.pass();
+        put_ragged(number, slot)
+    };
+    // Room for more than two converters can have in their hands.
+    let options = Options { pinned_slots: Some(20), ..options("begun", 2) };
+    let feeder = Feeder::converting(&device, (0..50).map(Ok), 2, convert, options).unwrap();
+    let both = eventually(Duration::from_secs(10), || begun.load(Ordering::Relaxed) == 2);
+    let stuck = feeder.cancel(ms(50));
+    gate.open();
+    assert!(both && stuck.is_err());
+    feeder.cancel(SECOND * 5).unwrap();
+    assert_eq!(begun.load(Ordering::Relaxed), 2);
+}
+
 /// The consumer's own stream is stuck, so that a copy is, so that the feed is.
 #[test]
 fn f13_a_stuck_copy_is_named() {

@@ -212,6 +212,32 @@ fn r5_no_lock_while_a_job_runs() {
     assert_eq!(index_of(&third.wait().unwrap()), 2);
 }
 
+/// One slow job holds its lane, and no other: the next jobs go where there are fewer.
+#[test]
+fn a_slow_job_holds_only_its_lane() {
+    let (device, gate) = (Device::host(), Gate::new());
+    let wait = gate.clone();
+    let model = toy(move |meta| {
+        if meta.unwrap().index == 0 {
+            wait.pass();
+        }
+        Ok(())
+    });
+    let lanes = Lanes::new(&device, model, Options { in_flight: 3, ..Options::new(2) }).unwrap();
+    // A slot for each frame: the one that the slow job reads cannot be written again.
+    let feeder = feeder(&device, 8, 8);
+    let opener = Opener(gate);
+    let slow = lanes.submit(&feeder.next_batch().unwrap().unwrap()).unwrap();
+    for index in 1..8 {
+        let ticket = lanes.submit(&feeder.next_batch().unwrap().unwrap()).unwrap();
+        let done = ticket.wait_for(ms(5000)).unwrap();
+        assert_eq!(index_of(&done.expect("it is not behind the slow job")), index);
+    }
+    assert!(!slow.is_done());
+    drop(opener);
+    assert_eq!(index_of(&slow.wait().unwrap()), 0);
+}
+
 #[test]
 fn r8_order_and_identity() {
     for count in 1..=4 {
