@@ -108,8 +108,10 @@ impl<R: Read> GifReader<R> {
     pub(crate) fn new(input: R) -> Result<Self> {
         let mut options = DecodeOptions::new();
         options.set_color_output(ColorOutput::RGBA);
-        // A frame is at most as large as its 16-bit sides allow; a canvas of that size is refused below.
-        options.set_memory_limit(MemoryLimit::Bytes(const { NonZeroU64::new(1 << 30).unwrap() }));
+        // Frames are checked against the canvas, and that against the largest picture.
+        options.set_memory_limit(MemoryLimit::Bytes(
+            const { NonZeroU64::new(framelane::frame::MAX_PIXELS as u64 * 4).unwrap() },
+        ));
         let decoder = options.read_info(input).map_err(damaged)?;
         let size = ImageSize::new(decoder.width().into(), decoder.height().into())?;
         Ok(Self { decoder, size, canvas: Vec::new(), disposal: Disposal::Keep })
@@ -117,13 +119,20 @@ impl<R: Read> GifReader<R> {
 
     /// Compose the next frame onto the canvas and say how long it is shown. `None`: there is no more.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Duration>> {
+        let canvas = (self.decoder.width(), self.decoder.height());
         match self.decoder.next_frame_info() {
-            // Many encoders leave the trailer out.
             Err(DecodingError::Io(e)) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
                 return Err(Error::new(ErrorKind::Input, "the GIF is cut off"));
             }
             Err(e) => return Err(damaged(e)),
             Ok(None) => return Ok(None),
+            // Before memory is taken for it: a few bytes may claim a frame of four thousand million pixels.
+            Ok(Some(frame)) if frame.width > canvas.0 || frame.height > canvas.1 => {
+                return Err(Error::new(
+                    ErrorKind::Input,
+                    format!("it is {}×{}, larger than the GIF's {}", frame.width, frame.height, self.size),
+                ));
+            }
             Ok(Some(_)) => {}
         }
         let mut pixels = vec![0; self.decoder.buffer_size()];
@@ -301,6 +310,15 @@ mod tests {
         let bytes =
             encode(&[frame(2, 3, RED, DisposalMethod::Keep, 5), frame(9, 1, RED, DisposalMethod::Keep, 5)]);
         assert_eq!(canvases(&bytes), ["..r", "..r"]);
+    }
+
+    #[test]
+    fn a_frame_larger_than_the_canvas_is_refused() {
+        let bytes =
+            encode(&[frame(0, 3, RED, DisposalMethod::Keep, 5), frame(0, 4, RED, DisposalMethod::Keep, 5)]);
+        let mut reader = GifReader::new(bytes.as_slice()).unwrap();
+        assert!(reader.next_frame().unwrap().is_some());
+        assert_eq!(reader.next_frame().unwrap_err().to_string(), "it is 4×1, larger than the GIF's 3×1");
     }
 
     #[test]
