@@ -83,7 +83,10 @@ fn attack(target: &str, parse: fn(&[u8]), mut more: impl FnMut(u64) -> bool) {
     println!("{target}: {runs} runs");
 }
 
-const TARGETS: [(&str, fn(&[u8])); 4] = [
+/// What a parser is called, and itself.
+type Target = (&'static str, fn(&[u8]));
+
+const TARGETS: [Target; 4] = [
     ("y4m", framelane_media::fuzzing::y4m),
     ("image_header", framelane_media::fuzzing::image_header),
     ("gif", framelane_media::fuzzing::gif),
