@@ -35,10 +35,11 @@ mod upload;
 mod view;
 mod window;
 
+pub use framelane::ring::Policy;
 pub use gpu::{AdapterInfo, adapters};
 pub use link::WindowStatus;
 pub use meter::Ages;
 pub use offscreen::Offscreen;
 pub use pace::Pace;
-pub use pane::{Frame, Pane, Policy, Shown};
+pub use pane::{Frame, Pane, Shown};
 pub use window::{Window, WindowHandle, WindowOptions, WindowReport, available};

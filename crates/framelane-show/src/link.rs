@@ -1,7 +1,8 @@
 //! What a window, its panes and its handles share.
 
 use crate::mailbox::Mailbox;
-use crate::pane::{Policy, Slot};
+use crate::pane::Slot;
+use framelane::ring::Policy;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,7 +3,7 @@
 //! One slot is being written, one is ready, one is on the screen: so neither side waits for the
 //! other's memory, and no memory is allocated once the slots have grown to the frame's size.
 
-use crate::pane::Policy;
+use framelane::ring::Policy;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 

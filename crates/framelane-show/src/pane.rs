@@ -7,16 +7,6 @@ use framelane::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What happens to frames that come faster than they are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Policy {
-    /// The newest frame is shown; those it overtook are dropped and counted. For live streams.
-    #[default]
-    Latest,
-    /// Every frame is shown; [`Pane::show`] waits until the one before was taken. For files.
-    Fifo,
-}
-
 /// What [`Pane::show`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "a closed window is told here and nowhere else"]
@@ -78,7 +68,7 @@ impl Pane {
 
     /// Show a frame. It is copied before the call returns: the memory may be reused at once.
     ///
-    /// With [`Policy::Latest`] the call never waits for the screen. With [`Policy::Fifo`] it waits until
+    /// With [`crate::Policy::Latest`] the call never waits for the screen. With [`crate::Policy::Fifo`] it waits until
     /// the window has taken the frame before, so for as long as the window is paused; closing the window
     /// ends the wait.
     ///

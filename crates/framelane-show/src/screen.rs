@@ -2,11 +2,11 @@
 
 use crate::gpu::{self, Gpu};
 use crate::overlay::{Content, Overlay};
-use crate::pane::Policy;
 use crate::server;
 use crate::upload::Uploaded;
 use crate::view::{self, Rect, View};
 use framelane::frame::ImageSize;
+use framelane::ring::Policy;
 use framelane::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use winit::dpi::{LogicalSize, PhysicalSize};

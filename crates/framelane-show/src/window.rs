@@ -3,9 +3,10 @@
 use crate::app::App;
 use crate::link::{Link, Message, Wake, WindowStatus};
 use crate::meter::Ages;
-use crate::pane::{Pane, Policy};
+use crate::pane::Pane;
 use crate::server::Server;
 use crate::{caught, events, gpu, upload};
+use framelane::ring::Policy;
 use framelane::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +20,9 @@ use winit::platform::run_on_demand::EventLoopExtRunOnDemand;
 pub struct WindowOptions {
     /// What the title bar says before rate and age.
     pub title: String,
-    /// What happens to frames that come faster than they are shown.
+    /// What happens to frames that come faster than they are shown. `Latest`, for live streams: the newest is
+    /// shown, those it overtook are dropped and counted. `Fifo`, for files: every frame is shown, and
+    /// [`Pane::show`] waits until the one before was taken.
     pub policy: Policy,
     /// Show whole refreshes only (no tearing). Without it the age can be a little lower.
     pub vsync: bool,

@@ -29,22 +29,6 @@ impl Source for Script {
     }
 }
 
-/// All tensors of a batch, copied back to the host.
-fn read_back(device: &Device, batch: &Batch) -> Vec<Vec<u8>> {
-    let stream = device.stream("read back").unwrap();
-    let view = batch.on(&stream).unwrap();
-    let buffers: Vec<_> = view
-        .tensors()
-        .map(|t| {
-            let to = device.alloc(t.spec().bytes(), Memory::Pinned).unwrap();
-            t.copy_to(&stream, &to).unwrap();
-            to
-        })
-        .collect();
-    stream.synchronize("test").unwrap();
-    buffers.iter().map(|b| b.read_host().unwrap().to_vec()).collect()
-}
-
 fn one(device: &Device, write: Write) -> Batch {
     Feeder::new(device, Script::new([write]), options("one", 1)).unwrap().next_batch().unwrap().unwrap()
 }

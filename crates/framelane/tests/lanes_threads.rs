@@ -91,22 +91,6 @@ fn expected(index: u64) -> Vec<u64> {
     vec![checksum(&plus_one), checksum(&index.to_le_bytes())]
 }
 
-/// Bytes of all outputs.
-fn read_back(device: &Device, batch: &Batch) -> Vec<Vec<u8>> {
-    let stream = device.stream("read back").unwrap();
-    let view = batch.on(&stream).unwrap();
-    let buffers: Vec<_> = view
-        .tensors()
-        .map(|t| {
-            let to = device.alloc(t.spec().bytes(), Memory::Pinned).unwrap();
-            t.copy_to(&stream, &to).unwrap();
-            to
-        })
-        .collect();
-    stream.synchronize("test").unwrap();
-    buffers.iter().map(|b| b.read_host().unwrap().to_vec()).collect()
-}
-
 fn index_of(batch: &Batch) -> u64 {
     batch.meta().unwrap().index
 }

@@ -57,10 +57,7 @@ pub fn reason(why: &framelane::Error) -> String {
 fn window(policy: Policy, list: &Playlist, paced: bool) -> Result<Output> {
     let options = WindowOptions {
         title: format!("framelane: {}", framelane::feed::Source::name(list)),
-        policy: match policy {
-            Policy::Fifo => framelane_show::Policy::Fifo,
-            Policy::Latest => framelane_show::Policy::Latest,
-        },
+        policy,
         close_at_end: true,
         ..WindowOptions::default()
     };

@@ -2,7 +2,7 @@
 //! that can be told to misbehave, gates, and ways to count threads.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use framelane::device::{Device, Kernel, Stream};
+use framelane::device::{Device, Kernel, Memory, Stream};
 use framelane::feed::{Options, SlotWriter, Source};
 use framelane::frame::FrameMeta;
 use framelane::ring::Policy;
@@ -371,4 +371,20 @@ pub fn drain(feeder: &framelane::feed::Feeder) -> (Vec<u64>, Option<Error>) {
         }
     }
     (numbers, None)
+}
+
+/// All tensors of a batch, copied back to the host.
+pub fn read_back(device: &Device, batch: &Batch) -> Vec<Vec<u8>> {
+    let stream = device.stream("read back").unwrap();
+    let view = batch.on(&stream).unwrap();
+    let buffers: Vec<_> = view
+        .tensors()
+        .map(|t| {
+            let to = device.alloc(t.spec().bytes(), Memory::Pinned).unwrap();
+            t.copy_to(&stream, &to).unwrap();
+            to
+        })
+        .collect();
+    stream.synchronize("test").unwrap();
+    buffers.iter().map(|b| b.read_host().unwrap().to_vec()).collect()
 }
