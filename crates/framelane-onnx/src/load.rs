@@ -23,7 +23,7 @@ pub enum Runtime {
     Auto,
     /// tract, which is built in.
     Tract,
-    /// ONNX Runtime (about six times faster on a CPU), or an error that says why not.
+    /// ONNX Runtime (1.5 to 6 times faster on a CPU), or an error that says why not.
     OnnxRuntime,
 }
 
