@@ -3,13 +3,13 @@
 mod common;
 
 use common::*;
-use framelane::Result;
 use framelane::device::Device;
-use framelane::feed::{FeedReport, Feeder, Limit, Options, SlotWriter, Source};
+use framelane::feed::{FeedReport, Feeder, Limit, Options, Pump, Pumped, SlotWriter, Source};
 use framelane::stats::{Recorder, Stage};
 use framelane::tensor::{DType, TensorSpec};
-use std::sync::Arc;
+use framelane::{ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Batches of one tensor, with a slow source, or a slow conversion on the feed's own thread, or so large
@@ -172,4 +172,67 @@ fn r10_outcomes_add_up_when_cancelled() {
         let f = given.frames();
         assert_eq!(f.r#in, f.out + f.dropped + f.failed, "round {round}: {f:?} {name}");
     }
+}
+
+/// Waits at its gate, then gives one batch of each of these sizes.
+struct Gated(Arc<Gate>, Vec<usize>);
+
+impl Source for Gated {
+    fn name(&self) -> &str {
+        "gated"
+    }
+    fn next_into(&mut self, slot: &mut SlotWriter<'_>) -> Result<bool> {
+        self.0.pass();
+        let Some(bytes) = self.1.pop() else { return Ok(false) };
+        slot.tensor("x", &TensorSpec::new(DType::U8, [bytes]))?.fill(1);
+        Ok(true)
+    }
+}
+
+/// Cancelled by what happens to run while the feed's thread enqueues a copy: that frame is published when
+/// nobody can read it any more.
+#[test]
+fn r10_a_frame_published_after_the_cancellation_is_dropped() {
+    let mut late = 0;
+    for seed in 0..100 {
+        let device = Device::simulated(seed);
+        let (gate, recorder) = (Gate::new(), Recorder::new());
+        let options = Options { recorder: Some(recorder.clone()), ..options("r10", 2) };
+        let feeder = Arc::new(Feeder::new(&device, Gated(gate.clone(), vec![64; 9]), options).unwrap());
+        let in_at_the_cancellation = Arc::new(Mutex::new(None));
+        let (theirs, seen) = (feeder.clone(), in_at_the_cancellation.clone());
+        let frames = recorder.clone();
+        let meanwhile = device.stream("meanwhile").unwrap();
+        let cancel = meanwhile.launch("cancel", &[], move |_| {
+            // Does not wait: the feed's thread may be the one that plays the device.
+            let _ = theirs.cancel(Duration::ZERO);
+            *seen.lock().unwrap() = Some(frames.frames().r#in);
+            Ok(())
+        });
+        cancel.unwrap();
+        gate.open();
+        // Until it is cancelled, or has filled both slots.
+        let cancelled = || in_at_the_cancellation.lock().unwrap().is_some();
+        assert!(eventually(Duration::from_secs(5), || cancelled() || recorder.frames().r#in == 2));
+        device.run_until_idle();
+        feeder.cancel(Duration::from_secs(5)).unwrap();
+        let f = recorder.frames();
+        assert_eq!(f.r#in, f.out + f.dropped + f.failed, "seed {seed}: {f:?}");
+        late += f.r#in - in_at_the_cancellation.lock().unwrap().unwrap();
+    }
+    assert!(late > 5, "only {late} frames were published after the cancellation");
+}
+
+/// Under `Latest` the frame that is replaced is gone, also if the one that was to replace it finds no room.
+#[test]
+fn r10_a_frame_replaced_by_one_that_fails_is_dropped() {
+    let (device, gate, recorder) = (Device::simulated(0), Gate::new(), Recorder::new());
+    gate.open();
+    let options = Options { recorder: Some(recorder.clone()), device_budget: 1000, ..latest("r10", 1) };
+    let mut pump = Pump::new(&device, Gated(gate, vec![5000, 500]), options).unwrap();
+    assert_eq!(pump.step().unwrap(), Pumped::Fed);
+    assert_eq!(pump.step().unwrap(), Pumped::Ended);
+    assert_eq!(pump.try_next_batch().unwrap_err().kind(), ErrorKind::Budget);
+    let f = recorder.frames();
+    assert_eq!((f.r#in, f.dropped), (1, 1), "{f:?}");
 }

@@ -63,6 +63,59 @@ fn latest_replaces_the_oldest_complete() {
     assert_eq!(lease.take_skipped(), []);
 }
 
+/// Publish and take one filling; its lease ends with a fence that is done at `at`. The number of the slot.
+fn read_until(
+    writer: &ring::Writer<(), At, usize>,
+    reader: &ring::Reader<(), At, usize>,
+    at: usize,
+    done: &Arc<AtomicUsize>,
+) -> usize {
+    writer.acquire().unwrap().publish(At(0, done.clone()), at);
+    let mut lease = reader.take().unwrap().unwrap();
+    lease.add_fence(At(at, done.clone()));
+    lease.index()
+}
+
+/// A slot that needs no waiting is written first, however short it has been free; then the longest free.
+#[test]
+fn a_slot_that_is_done_is_written_before_one_that_is_pending() {
+    for policy in [Policy::Fifo, Policy::Latest] {
+        let done = Arc::new(AtomicUsize::new(0));
+        let options = Options { name: "r".into(), policy, slots: 3, max_slots: 4 };
+        let (writer, reader) = ring::ring(options, |_| Ok(())).unwrap();
+        let slots = [5, 9, 1].map(|at| read_until(&writer, &reader, at, &done));
+        assert_eq!(slots, [0, 1, 2]);
+        done.store(1, SeqCst);
+        let order: Vec<_> = (0..4).map(|_| writer.acquire().unwrap()).collect();
+        let waits: Vec<Vec<_>> =
+            order.iter().map(|slot| slot.wait_for().iter().map(|f| f.0).collect()).collect();
+        // Growth comes last: it is for leases that are held.
+        assert_eq!(order.iter().map(ring::WriteSlot::index).collect::<Vec<_>>(), [2, 0, 1, 3], "{policy:?}");
+        assert_eq!(waits, [vec![1], vec![5], vec![9], vec![]], "{policy:?}");
+    }
+}
+
+/// A reader's stream that takes long must not make frames queue up behind it: under `Latest` the unread one
+/// is replaced, and a slot that is still read is written only if there is none.
+#[test]
+fn latest_replaces_an_unread_frame_rather_than_wait_for_a_reader() {
+    let done = Arc::new(AtomicUsize::new(0));
+    let (writer, reader) = ring::ring(Options::fixed("latest", Policy::Latest, 2), |_| Ok(())).unwrap();
+    let read = read_until(&writer, &reader, 9, &done);
+    for frame in 1..6 {
+        let mut slot = writer.acquire().unwrap();
+        assert_ne!(slot.index(), read, "frame {frame} would wait for the reader");
+        assert!(slot.wait_for().iter().all(At::is_done));
+        assert_eq!(slot.take_replaced(), (frame > 1).then(|| frame - 1));
+        slot.publish(At(0, done.clone()), frame);
+    }
+    assert_eq!(*reader.take().unwrap().unwrap().meta(), 5);
+    // Of two that are free the one that is done is taken; then there is nothing to replace.
+    let slots = [(); 2].map(|()| writer.acquire().unwrap());
+    assert_eq!([slots[0].index(), slots[1].index()], [1 - read, read]);
+    done.store(9, SeqCst);
+}
+
 #[test]
 fn options_that_make_no_sense_are_refused() {
     for (slots, max_slots) in [(0, 0), (0, 1), (2, 1)] {

@@ -143,11 +143,12 @@ impl Loader {
     }
 
     fn copy(&self, loaded: Loaded, mut slot: DeviceSlot) -> Result<()> {
+        // First of all: whatever fails below, the frame that was replaced is gone.
+        self.count_dropped(slot.take_replaced().iter().len(), "replaced by a newer frame, unread");
         let Loaded { slot: pinned, contents } = loaded;
         let bytes = contents.bytes();
         let from = pinned.payload().at_least(&self.device, &self.pinned_budget, bytes)?;
         let to = slot.payload().at_least(&self.device, &self.device_budget, bytes)?;
-        self.count_dropped(slot.take_replaced().iter().len(), "replaced by a newer frame, unread");
         for read in slot.wait_for() {
             self.stream.wait(read)?;
         }
@@ -162,6 +163,7 @@ impl Loader {
             recorder.frame_in();
         }
         let index = self.next_index.fetch_add(1, Ordering::Relaxed);
+        // Cancelled meanwhile: counted in, so counted out as well.
         let unread = slot.publish(done.clone(), Filled { contents, buffer: to, index });
         self.count_cancelled(unread.iter().len());
         pinned.recycle(vec![done]);

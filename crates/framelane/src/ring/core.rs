@@ -41,7 +41,7 @@ pub(super) struct Core<F, M> {
     pub policy: Policy,
     entries: Vec<Entry<F, M>>,
     max_slots: usize,
-    /// Free slots, longest free first: its fences are the likeliest to be done.
+    /// Free slots, longest free first: if no slot's fences are done, its will be soonest.
     free: VecDeque<usize>,
     /// Ready slots, in the order of publication.
     ready: VecDeque<usize>,
@@ -95,14 +95,16 @@ impl<F: Fence, M> Core<F, M> {
         }
     }
 
+    /// In this order: a free slot whose fences are done; `Latest`: an unread one (a stale frame is worth less
+    /// than the wait for a reader's stream, in which everything the writer's stream does next would grow old);
+    /// the free slot whose fences are likeliest to be done soon; a new slot (growth is for leases held long, not
+    /// for streams that are about to be done).
     pub fn acquire(&mut self) -> Acquired<F, M> {
         if self.cancelled {
             return Acquired::Closed;
         }
-        if let Some(index) = self.free.pop_front() {
-            let entry = &mut self.entries[index];
-            entry.state = SlotState::Writing;
-            return Acquired::Slot { index, wait: std::mem::take(&mut entry.wait), replaced: None };
+        if let Some(position) = self.free.iter().position(|&index| self.is_unused(index)) {
+            return self.write_free(position);
         }
         if self.policy == Policy::Latest
             && let Some(index) = self.least_wanted()
@@ -112,11 +114,22 @@ impl<F: Fence, M> Core<F, M> {
             self.entries[index].state = SlotState::Writing;
             return Acquired::Slot { index, wait: vec![ready], replaced: Some(meta) };
         }
+        if !self.free.is_empty() {
+            return self.write_free(0);
+        }
         if self.entries.len() < self.max_slots {
             self.entries.push(Entry { state: SlotState::Writing, wait: Vec::new() });
             return Acquired::Grow { index: self.entries.len() - 1 };
         }
         Acquired::Full
+    }
+
+    /// Write the slot at `position` of the free ones.
+    fn write_free(&mut self, position: usize) -> Acquired<F, M> {
+        let index = self.free.remove(position).unwrap_or_else(|| unreachable!("a position in the queue"));
+        let entry = &mut self.entries[index];
+        entry.state = SlotState::Writing;
+        Acquired::Slot { index, wait: std::mem::take(&mut entry.wait), replaced: None }
     }
 
     /// The payload of the slot just added could not be made. The slot stays out of use, and so does its
@@ -237,6 +250,11 @@ impl<F: Fence, M> Core<F, M> {
     fn least_wanted(&mut self) -> Option<usize> {
         let stale = self.ready.iter().skip(1).any(|&index| self.is_complete(index));
         if stale { self.ready.pop_front() } else { self.ready.pop_back() }
+    }
+
+    /// Whether nothing need be waited for before it is written.
+    fn is_unused(&self, index: usize) -> bool {
+        self.entries[index].wait.iter().all(F::is_done)
     }
 
     fn is_complete(&self, index: usize) -> bool {

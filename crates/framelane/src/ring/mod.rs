@@ -23,7 +23,13 @@
 //!    a full ring gives the writer the oldest unread slot if a newer one is complete, else the newest (so
 //!    that a writer far ahead of its stream leaves something to complete). What is skipped so is handed
 //!    back, to be counted.
-//! 5. The ring grows from `slots` to `max_slots`, then holds the writer back, and can say who holds what.
+//! 5. The writer gets, in this order: a free slot whose fences are all done; under `Latest` an unread slot, as
+//!    said in 4; a free slot whose fences are pending, the longest free first; a slot more, as the ring grows
+//!    from `slots` to `max_slots`. So under `Latest` a writer's stream waits for readers' only if there is
+//!    nothing to replace (a writer far ahead of its stream then needs two slots that no reader keeps, or one
+//!    who only asks finds none complete), and growth is for leases that are held, not for streams that are
+//!    about to be done.
+//!    At the maximum the writer is held back, and can be told who holds what.
 //! 6. `finish(result)` lets the reader drain what is there, then tells the error once, then the end for ever:
 //!    what is published after it was told is dropped, and counted. `cancel` (or dropping every reader) ends
 //!    the writer: its next `acquire` fails with `Closed`; leases stay valid.
