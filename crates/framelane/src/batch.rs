@@ -3,6 +3,7 @@
 
 use crate::device::{Access, Buffer, Event, Stream};
 use crate::error::{Error, ErrorKind, Result};
+use crate::feed::Meter;
 use crate::frame::FrameMeta;
 use crate::ring::ReadLease;
 use crate::slots::Slot;
@@ -99,12 +100,37 @@ pub(crate) struct Filled {
 /// ```
 pub struct Batch {
     lease: ReadLease<Slot, Event, Filled>,
-    readers: Mutex<Vec<Stream>>,
+    readers: Mutex<Vec<Reader>>,
+    /// Adds up what the readers' streams waited and worked, for batches of a feed.
+    meter: Option<Arc<Meter>>,
+}
+
+/// A stream that reads a batch.
+struct Reader {
+    stream: Stream,
+    /// Before and after its wait for the batch, if that is to be measured.
+    waited: Option<(Event, Event)>,
+}
+
+/// What one stream did with a batch, by its own events.
+pub(crate) struct Reading {
+    /// Its work before the batch was done.
+    pub asked: Event,
+    /// The batch was there as well.
+    pub there: Event,
+    /// Its work on the batch was done.
+    pub end: Event,
 }
 
 impl Batch {
-    pub(crate) fn new(lease: ReadLease<Slot, Event, Filled>) -> Self {
-        Self { lease, readers: Mutex::default() }
+    pub(crate) fn new(lease: ReadLease<Slot, Event, Filled>, meter: Option<Arc<Meter>>) -> Self {
+        Self { lease, readers: Mutex::default(), meter }
+    }
+
+    /// Number of its slot in the ring: below the depth (or the number that it may grow to). Its address is the
+    /// same for each batch in that slot as long as the slot need not grow ([`crate::feed::Options::slot_bytes`]).
+    pub fn slot(&self) -> usize {
+        self.lease.index()
     }
 
     /// Number of the batch in its feed (or of the job in its lanes), from 0.
@@ -140,10 +166,12 @@ impl Batch {
     /// # Errors
     /// An earlier failure of the stream; [`ErrorKind::Argument`] if it belongs to another device.
     pub fn on(&self, stream: &Stream) -> Result<View<'_>> {
-        stream.wait(self.lease.ready())?;
         let mut readers = self.readers.lock().unwrap_or_else(|e| e.into_inner());
-        if !readers.iter().any(|r| r.same(stream)) {
-            readers.push(stream.clone());
+        if !readers.iter().any(|r| r.stream.same(stream)) {
+            let asked = self.meter.as_ref().map(|_| stream.record_timed()).transpose()?;
+            stream.wait(self.lease.ready())?;
+            let waited = asked.map(|asked| (asked, stream.record_timed_anyway()));
+            readers.push(Reader { stream: stream.clone(), waited });
         }
         Ok(View { filled: self.lease.meta() })
     }
@@ -166,8 +194,18 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         // One fresh event per stream: an event recorded again would forget the other stream.
-        for stream in self.readers.get_mut().unwrap_or_else(|e| e.into_inner()).drain(..) {
-            self.lease.add_fence(stream.record_anyway());
+        let mut readings = Vec::new();
+        for Reader { stream, waited } in self.readers.get_mut().unwrap_or_else(|e| e.into_inner()).drain(..) {
+            let Some((asked, there)) = waited else {
+                self.lease.add_fence(stream.record_anyway());
+                continue;
+            };
+            let end = stream.record_timed_anyway();
+            self.lease.add_fence(end.clone());
+            readings.push(Reading { asked, there, end });
+        }
+        if let (Some(meter), false) = (&self.meter, readings.is_empty()) {
+            meter.read(self.index(), readings);
         }
     }
 }
@@ -226,6 +264,11 @@ impl<'a> TensorView<'a> {
     /// Shape and element type.
     pub fn spec(&self) -> &'a TensorSpec {
         self.spec
+    }
+
+    /// Its address on a CUDA device ([`Buffer::cuda_address`]); none on other devices.
+    pub fn cuda_address(&self) -> Option<u64> {
+        Some(self.buffer.cuda_address()? + self.range.start as u64)
     }
 
     /// The access of a kernel that reads the tensor.

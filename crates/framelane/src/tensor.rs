@@ -249,11 +249,16 @@ impl<'a> HostArray<'a> {
         &self.spec
     }
 
+    /// The elements' bytes, if they lie packed in C order.
+    pub(crate) fn packed(&self) -> Option<&'a [u8]> {
+        self.spec.is_contiguous().then(|| &self.bytes[..self.spec.bytes()])
+    }
+
     /// Copy the elements, packed in C order, into `out` (exactly [`TensorSpec::bytes`] long).
     pub fn pack_into(&self, out: &mut [u8]) {
         assert_eq!(out.len(), self.spec.bytes(), "the destination has the packed size");
-        if self.spec.is_contiguous() {
-            out.copy_from_slice(&self.bytes[..out.len()]);
+        if let Some(bytes) = self.packed() {
+            out.copy_from_slice(bytes);
         } else {
             let mut out = out;
             pack_dim(self.spec.shape(), self.spec.strides(), self.spec.dtype().size(), self.bytes, &mut out);

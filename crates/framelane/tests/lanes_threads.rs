@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use framelane::device::{Device, Memory};
+use framelane::device::Device;
 use framelane::feed::{Feeder, Options as FeedOptions};
 use framelane::frame::FrameMeta;
 use framelane::lanes::{Job, Lanes, Model, Options, Session, Ticket};

@@ -1,8 +1,10 @@
 //! Memory of a device. On the host both kinds are ordinary memory behind a lock: the lock makes a missing
 //! fence a wrong order instead of a data race, so that safe code can show (and tests can catch) the mistake.
+//! On CUDA the driver's memory knows its pending copies, and refuses what would race with them.
 
 use super::{Device, hazard};
 use crate::error::{Error, ErrorKind, Result};
+use framelane_cuda::{DeviceBuffer, PinnedBuffer, PinnedKind, PinnedRead, PinnedWrite, Place};
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
@@ -28,7 +30,13 @@ struct Inner {
     bytes: usize,
     memory: Memory,
     device: Device,
-    data: Arc<RwLock<Vec<u128>>>,
+    data: Data,
+}
+
+enum Data {
+    Host(Arc<RwLock<Vec<u128>>>),
+    CudaPinned(PinnedBuffer),
+    CudaDevice(DeviceBuffer),
 }
 
 impl Drop for Inner {
@@ -45,26 +53,32 @@ pub(super) type WriteGuard = ArcRwLockWriteGuard<RawRwLock, Vec<u128>>;
 
 const WORD: usize = size_of::<u128>();
 
+/// Zeroed memory of the process; spoiled on the simulated device.
+fn host_words(device: &Device, bytes: usize, memory: Memory) -> Result<Vec<u128>> {
+    let words = bytes.div_ceil(WORD);
+    let mut data: Vec<u128> = Vec::new();
+    data.try_reserve_exact(words).map_err(|e| {
+        Error::new(ErrorKind::Device, format!("there is no room for {bytes} bytes of {memory:?} memory"))
+            .because(e)
+    })?;
+    data.resize(words, 0);
+    if device.scheduler().is_some() {
+        bytemuck::cast_slice_mut(&mut data).fill(super::sim::POISON);
+    }
+    Ok(data)
+}
+
 impl Buffer {
     pub(super) fn new(device: &Device, bytes: usize, memory: Memory) -> Result<Self> {
-        let words = bytes.div_ceil(WORD);
-        let mut data: Vec<u128> = Vec::new();
-        data.try_reserve_exact(words).map_err(|e| {
-            Error::new(ErrorKind::Device, format!("there is no room for {bytes} bytes of {memory:?} memory"))
-                .because(e)
-        })?;
-        data.resize(words, 0);
-        if device.scheduler().is_some() {
-            bytemuck::cast_slice_mut(&mut data).fill(super::sim::POISON);
-        }
-        device.inner.tally.allocated(memory, bytes);
-        let inner = Inner {
-            id: device.fresh_id(),
-            bytes,
-            memory,
-            device: device.clone(),
-            data: Arc::new(RwLock::new(data)),
+        let data = match (device.cuda_context(), memory) {
+            (None, _) => Data::Host(Arc::new(RwLock::new(host_words(device, bytes, memory)?))),
+            (Some(context), Memory::Pinned) => {
+                Data::CudaPinned(PinnedBuffer::new(context, bytes, PinnedKind::Cached)?)
+            }
+            (Some(context), Memory::Device) => Data::CudaDevice(DeviceBuffer::new(context, bytes)?),
         };
+        device.inner.tally.allocated(memory, bytes);
+        let inner = Inner { id: device.fresh_id(), bytes, memory, device: device.clone(), data };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -88,15 +102,22 @@ impl Buffer {
         &self.inner.device
     }
 
-    /// Read pinned memory on the CPU, until what is returned is dropped. Waits for work that is writing it at this very moment, but does not
-    /// wait for work still enqueued: that is what [`super::Event::synchronize`] is for.
+    /// Read pinned memory on the CPU, until what is returned is dropped. Does not wait for work still enqueued:
+    /// that is what [`super::Event::synchronize`] is for. (On the host device it waits for work that is writing
+    /// the memory at this very moment.)
     ///
     /// # Errors
-    /// [`ErrorKind::Argument`] for device memory; [`ErrorKind::Hazard`] if the check is on and enqueued work
-    /// that writes these bytes was not waited for. (Launching such work while the CPU still reads fails so, too.)
+    /// [`ErrorKind::Argument`] for device memory. [`ErrorKind::Hazard`] if enqueued work that writes these bytes
+    /// was not waited for: always on CUDA while a copy is pending, otherwise if the check is on. (Launching
+    /// such work while the CPU still reads fails so, too.)
     pub fn read_host(&self) -> Result<HostRead> {
         let held = self.check_host(hazard::Mode::Read)?;
-        Ok(HostRead { guard: self.read_lock(), held })
+        let view = match &self.inner.data {
+            Data::Host(data) => ReadView::Host(data.read_arc()),
+            Data::CudaPinned(memory) => ReadView::Cuda(memory.read()?),
+            Data::CudaDevice(_) => unreachable!("refused above"),
+        };
+        Ok(HostRead { view, held })
     }
 
     /// Write pinned memory on the CPU, until what is returned is dropped.
@@ -105,7 +126,12 @@ impl Buffer {
     /// As [`Buffer::read_host`], for work that reads or writes these bytes.
     pub fn write_host(&self) -> Result<HostWrite> {
         let held = self.check_host(hazard::Mode::Write)?;
-        Ok(HostWrite { guard: self.write_lock(), held })
+        let view = match &self.inner.data {
+            Data::Host(data) => WriteView::Host(data.write_arc()),
+            Data::CudaPinned(memory) => WriteView::Cuda(memory.write()?),
+            Data::CudaDevice(_) => unreachable!("refused above"),
+        };
+        Ok(HostWrite { view, held })
     }
 
     fn check_host(&self, mode: hazard::Mode) -> Result<Held> {
@@ -122,21 +148,34 @@ impl Buffer {
         Ok(Held { buffer: self.clone(), mode })
     }
 
-    /// Whether it could be locked now.
+    /// Whether it could be locked now. Only work of the host's devices asks.
     pub(super) fn is_free(&self, to_write: bool) -> bool {
-        !if to_write { self.inner.data.is_locked() } else { self.inner.data.is_locked_exclusive() }
+        match &self.inner.data {
+            Data::Host(data) if to_write => !data.is_locked(),
+            Data::Host(data) => !data.is_locked_exclusive(),
+            Data::CudaPinned(_) | Data::CudaDevice(_) => true,
+        }
     }
 
     pub(super) fn id(&self) -> u64 {
         self.inner.id
     }
 
-    pub(super) fn read_lock(&self) -> ReadGuard {
-        self.inner.data.read_arc()
+    /// The host's lock. Work of the host's devices has been checked to use their memory alone.
+    pub(super) fn host(&self) -> &Arc<RwLock<Vec<u128>>> {
+        match &self.inner.data {
+            Data::Host(data) => data,
+            Data::CudaPinned(_) | Data::CudaDevice(_) => unreachable!("memory of another device was refused"),
+        }
     }
 
-    pub(super) fn write_lock(&self) -> WriteGuard {
-        self.inner.data.write_arc()
+    /// The driver's memory, on CUDA.
+    pub(super) fn cuda(&self) -> Option<Place<'_>> {
+        match &self.inner.data {
+            Data::Host(_) => None,
+            Data::CudaPinned(memory) => Some(Place::Pinned(memory)),
+            Data::CudaDevice(memory) => Some(Place::Device(memory)),
+        }
     }
 
     pub(super) fn check_range(&self, range: &Range<usize>) -> Result<()> {
@@ -172,32 +211,54 @@ impl Drop for Held {
 
 /// Pinned memory, readable by the CPU while this lives.
 pub struct HostRead {
-    guard: ReadGuard,
+    // Before `held`: the view ends first.
+    view: ReadView,
     held: Held,
+}
+
+enum ReadView {
+    Host(ReadGuard),
+    Cuda(PinnedRead),
 }
 
 impl Deref for HostRead {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(self.guard.as_slice())[..self.held.buffer.len()]
+        match &self.view {
+            ReadView::Host(words) => &bytemuck::cast_slice(words.as_slice())[..self.held.buffer.len()],
+            ReadView::Cuda(bytes) => bytes,
+        }
     }
 }
 
 /// Pinned memory, writable by the CPU while this lives.
 pub struct HostWrite {
-    guard: WriteGuard,
+    view: WriteView,
     held: Held,
+}
+
+enum WriteView {
+    Host(WriteGuard),
+    Cuda(PinnedWrite),
 }
 
 impl Deref for HostWrite {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(self.guard.as_slice())[..self.held.buffer.len()]
+        match &self.view {
+            WriteView::Host(words) => &bytemuck::cast_slice(words.as_slice())[..self.held.buffer.len()],
+            WriteView::Cuda(bytes) => bytes,
+        }
     }
 }
 
 impl DerefMut for HostWrite {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(self.guard.as_mut_slice())[..self.held.buffer.len()]
+        match &mut self.view {
+            WriteView::Host(words) => {
+                &mut bytemuck::cast_slice_mut(words.as_mut_slice())[..self.held.buffer.len()]
+            }
+            WriteView::Cuda(bytes) => bytes,
+        }
     }
 }

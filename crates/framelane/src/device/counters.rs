@@ -1,6 +1,7 @@
 //! What a device counts: copies, memory, streams, CPU waits.
 
 use super::Memory;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,6 +32,15 @@ pub struct Counters {
     pub streams_made: u64,
     /// Waits of a CPU thread for the device, by the reason given: how many, and how long in all.
     pub cpu_waits: BTreeMap<&'static str, (u64, Duration)>,
+}
+
+thread_local! {
+    static WAITS: Cell<(u64, Duration)> = const { Cell::new((0, Duration::ZERO)) };
+}
+
+/// Waits of the calling thread for any device so far: how many, and how long in all.
+pub(crate) fn waits_of_this_thread() -> (u64, Duration) {
+    WAITS.get()
 }
 
 #[derive(Default)]
@@ -85,6 +95,8 @@ impl Tally {
     }
 
     pub fn cpu_waited(&self, why: &'static str, time: Duration) {
+        let (count, sum) = WAITS.get();
+        WAITS.set((count + 1, sum + time));
         let mut waits = self.cpu_waits.lock().unwrap_or_else(|e| e.into_inner());
         let entry = waits.entry(why).or_default();
         entry.0 += 1;

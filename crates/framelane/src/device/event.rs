@@ -17,21 +17,37 @@ pub struct Event {
 struct Inner {
     device: Device,
     stream: Arc<str>,
-    reached: Mutex<Option<Instant>>,
-    wake: Condvar,
+    signal: Signal,
     clock: Option<hazard::Clock>,
+}
+
+enum Signal {
+    Host {
+        reached: Mutex<Option<Instant>>,
+        wake: Condvar,
+    },
+    Cuda(framelane_cuda::Event),
+    /// It could not be recorded: nobody can say when the work before it is done, so it never counts as done.
+    Broken(Error),
 }
 
 impl Event {
     pub(super) fn new(device: &Device, stream: &Arc<str>, clock: Option<hazard::Clock>) -> Self {
-        let inner = Inner {
-            device: device.clone(),
-            stream: stream.clone(),
-            reached: Mutex::new(None),
-            wake: Condvar::new(),
-            clock,
-        };
-        Self { inner: Arc::new(inner) }
+        Self::with(device, stream, Signal::Host { reached: Mutex::new(None), wake: Condvar::new() }, clock)
+    }
+
+    pub(super) fn over_cuda(
+        device: &Device,
+        stream: &Arc<str>,
+        event: Result<framelane_cuda::Event>,
+        clock: Option<hazard::Clock>,
+    ) -> Self {
+        let signal = event.map_or_else(Signal::Broken, Signal::Cuda);
+        Self::with(device, stream, signal, clock)
+    }
+
+    fn with(device: &Device, stream: &Arc<str>, signal: Signal, clock: Option<hazard::Clock>) -> Self {
+        Self { inner: Arc::new(Inner { device: device.clone(), stream: stream.clone(), signal, clock }) }
     }
 
     /// Whether all work enqueued before the event is done. Never waits.
@@ -40,14 +56,19 @@ impl Event {
         self.query()
     }
 
-    /// When the event was reached, if it was.
+    /// When the event was reached, if it was. Host devices only: CUDA's events have times relative to each
+    /// other ([`Event::since`]).
     pub fn done_at(&self) -> Option<Instant> {
         self.query().then(|| self.reached_at()).flatten()
     }
 
-    /// Time between two events, if both were reached (zero if `earlier` was the later).
+    /// Time between two events, if both were reached (zero if `earlier` was the later). On CUDA by the GPU's
+    /// clock, and only between events of [`super::Stream::record_timed`].
     pub fn since(&self, earlier: &Event) -> Option<Duration> {
-        Some(self.done_at()?.saturating_duration_since(earlier.done_at()?))
+        match (&self.inner.signal, &earlier.inner.signal) {
+            (Signal::Cuda(later), Signal::Cuda(earlier)) => later.since(earlier).ok().flatten(),
+            _ => Some(self.done_at()?.saturating_duration_since(earlier.done_at()?)),
+        }
     }
 
     /// Wait on the CPU until the event is reached. The wait is counted under `why`
@@ -79,43 +100,47 @@ impl Event {
             ));
         }
         let start = Instant::now();
-        let done = match self.inner.device.scheduler() {
-            Some(scheduler) => {
-                while !self.is_reached() {
-                    // Another thread may just have reached it.
-                    if !scheduler.step_or_wait() && !self.is_reached() {
-                        return Err(Error::new(
-                            ErrorKind::Device,
-                            format!(
-                                "the simulated device is stuck: nothing can reach the event on {:?} (is memory that its work needs still held by the CPU?)",
-                                self.inner.stream
-                            ),
-                        ));
-                    }
-                }
-                true
-            }
-            None => {
-                let mut reached = self.inner.reached.lock().unwrap_or_else(|e| e.into_inner());
-                loop {
-                    if reached.is_some() {
-                        break true;
-                    }
-                    reached = match limit.map(|l| l.checked_sub(start.elapsed())) {
-                        None => self.inner.wake.wait(reached).unwrap_or_else(|e| e.into_inner()),
-                        Some(None) => break false,
-                        Some(Some(left)) => {
-                            self.inner.wake.wait_timeout(reached, left).unwrap_or_else(|e| e.into_inner()).0
-                        }
-                    };
-                }
-            }
+        let done = match (&self.inner.signal, limit) {
+            (Signal::Host { .. }, _) => self.wait_for_host(start, limit)?,
+            (Signal::Cuda(event), None) => event.synchronize().map(|()| true)?,
+            (Signal::Cuda(event), Some(limit)) => event.synchronize_for(limit)?,
+            (Signal::Broken(error), _) => return Err(error.clone()),
         };
         self.inner.device.inner.tally.cpu_waited(why, start.elapsed());
         if done {
             self.query();
         }
         Ok(done)
+    }
+
+    fn wait_for_host(&self, start: Instant, limit: Option<Duration>) -> Result<bool> {
+        let Signal::Host { reached, wake } = &self.inner.signal else { return Ok(false) };
+        if let Some(scheduler) = self.inner.device.scheduler() {
+            while !self.is_reached() {
+                // Another thread may just have reached it.
+                if !scheduler.step_or_wait() && !self.is_reached() {
+                    return Err(Error::new(
+                        ErrorKind::Device,
+                        format!(
+                            "the simulated device is stuck: nothing can reach the event on {:?} (is memory that its work needs still held by the CPU?)",
+                            self.inner.stream
+                        ),
+                    ));
+                }
+            }
+            return Ok(true);
+        }
+        let mut reached = reached.lock().unwrap_or_else(|e| e.into_inner());
+        loop {
+            if reached.is_some() {
+                return Ok(true);
+            }
+            reached = match limit.map(|l| l.checked_sub(start.elapsed())) {
+                None => wake.wait(reached).unwrap_or_else(|e| e.into_inner()),
+                Some(None) => return Ok(false),
+                Some(Some(left)) => wake.wait_timeout(reached, left).unwrap_or_else(|e| e.into_inner()).0,
+            };
+        }
     }
 
     /// Ask, and let the hazard check know that the CPU has seen the answer.
@@ -131,23 +156,47 @@ impl Event {
 
     /// Ask on behalf of the device: the hazard check is told nothing.
     pub(super) fn is_reached(&self) -> bool {
-        self.reached_at().is_some()
+        match &self.inner.signal {
+            Signal::Host { .. } => self.reached_at().is_some(),
+            // On a lost device nothing runs any more; the next call there tells the loss.
+            Signal::Cuda(event) => event.is_done().unwrap_or(true),
+            Signal::Broken(_) => false,
+        }
     }
 
     fn reached_at(&self) -> Option<Instant> {
-        *self.inner.reached.lock().unwrap_or_else(|e| e.into_inner())
+        match &self.inner.signal {
+            Signal::Host { reached, .. } => *reached.lock().unwrap_or_else(|e| e.into_inner()),
+            Signal::Cuda(_) | Signal::Broken(_) => None,
+        }
     }
 
     pub(super) fn reach(&self) {
-        *self.inner.reached.lock().unwrap_or_else(|e| e.into_inner()) = Some(Instant::now());
-        self.inner.wake.notify_all();
+        if let Signal::Host { reached, wake } = &self.inner.signal {
+            *reached.lock().unwrap_or_else(|e| e.into_inner()) = Some(Instant::now());
+            wake.notify_all();
+        }
     }
 
     /// Block the calling stream thread until reached. Not a CPU wait: this thread is the device.
     pub(super) fn block(&self) {
-        let mut reached = self.inner.reached.lock().unwrap_or_else(|e| e.into_inner());
-        while reached.is_none() {
-            reached = self.inner.wake.wait(reached).unwrap_or_else(|e| e.into_inner());
+        if let Signal::Host { reached, wake } = &self.inner.signal {
+            let mut reached = reached.lock().unwrap_or_else(|e| e.into_inner());
+            while reached.is_none() {
+                reached = wake.wait(reached).unwrap_or_else(|e| e.into_inner());
+            }
+        }
+    }
+
+    /// The driver's event, for a stream of CUDA to wait for.
+    ///
+    /// # Errors
+    /// Why it could not be recorded.
+    pub(super) fn cuda(&self) -> Result<Option<&framelane_cuda::Event>> {
+        match &self.inner.signal {
+            Signal::Host { .. } => Ok(None),
+            Signal::Cuda(event) => Ok(Some(event)),
+            Signal::Broken(error) => Err(error.clone()),
         }
     }
 

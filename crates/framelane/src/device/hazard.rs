@@ -133,6 +133,11 @@ struct Past {
 }
 
 impl Checker {
+    /// One, if `FRAMELANE_CHECK=1` is in the environment.
+    pub fn if_asked() -> Option<Self> {
+        std::env::var_os("FRAMELANE_CHECK").is_some_and(|v| v == "1").then(Self::default)
+    }
+
     pub fn found(&self) -> Vec<Hazard> {
         self.lock().found.clone()
     }

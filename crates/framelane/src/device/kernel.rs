@@ -67,14 +67,13 @@ enum Guard {
 
 impl Work {
     /// # Errors
-    /// [`ErrorKind::Argument`] if a range lies outside its buffer, or a buffer is both read and written
-    /// (that is an update), or two writes overlap.
+    /// [`ErrorKind::Argument`] if a buffer is both read and written (that is an update), or two writes overlap.
+    /// (The stream checks that ranges lie inside their buffers.)
     pub fn new(name: &Arc<str>, accesses: &[Access<'_>], body: Body) -> Result<Self> {
         let refuse = |what: &str| Err(Error::new(ErrorKind::Argument, format!("kernel {name:?}: {what}")));
         let (mut inputs, mut outputs) = (0, 0);
         let mut groups: Vec<Group> = Vec::with_capacity(accesses.len());
         for access in accesses {
-            access.buffer.check_range(&access.range).map_err(|e| e.context(format!("kernel {name:?}")))?;
             let writes = access.mode != Mode::Read;
             let counter = if writes { &mut outputs } else { &mut inputs };
             let part = (access.range.clone(), *counter);
@@ -111,8 +110,8 @@ impl Work {
         let mut guards: Vec<Guard> = groups
             .iter()
             .map(|g| match g.writes {
-                true => Guard::Write(g.buffer.write_lock()),
-                false => Guard::Read(g.buffer.read_lock()),
+                true => Guard::Write(g.buffer.host().write_arc()),
+                false => Guard::Read(g.buffer.host().read_arc()),
             })
             .collect();
         let mut ins: Vec<&[u8]> = vec![&[]; inputs];

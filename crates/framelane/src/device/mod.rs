@@ -9,12 +9,17 @@
 //! picks which stream goes next, memory about to be written is poisoned first, and the hazard check
 //! ([`hazard`]) is on: the same seed gives the same interleaving.
 //!
+//! A **CUDA device** ([`Device::cuda`]) hands the same calls to the driver, which is loaded when first asked
+//! for. What runs on its streams is enqueued with [`Stream::launch_on_cuda`]; everything above this module
+//! (rings, feeds, leases, the hazard check) is the same code.
+//!
 //! # What a device counts
 //! Bytes copied each way, bytes allocated, streams, and each CPU wait by name: [`Device::counters`].
 //! Nothing in this module waits on the CPU, except [`Event::synchronize`].
 
 mod buffer;
 mod counters;
+mod cuda;
 mod event;
 pub mod hazard;
 mod host;
@@ -24,6 +29,8 @@ mod stream;
 
 pub use buffer::{Buffer, HostRead, HostWrite, Memory};
 pub use counters::Counters;
+pub(crate) use counters::waits_of_this_thread;
+pub use cuda::{CudaPlace, cuda_devices};
 pub use event::Event;
 pub use kernel::{Access, Kernel};
 pub use stream::Stream;
@@ -41,6 +48,7 @@ pub struct Device {
 
 pub(crate) struct Inner {
     backend: Backend,
+    name: Arc<str>,
     pub(crate) tally: counters::Tally,
     pub(crate) checker: Option<hazard::Checker>,
     next_id: AtomicU64,
@@ -49,6 +57,7 @@ pub(crate) struct Inner {
 enum Backend {
     Host,
     Simulated(Arc<sim::Scheduler>),
+    Cuda(framelane_cuda::Context),
 }
 
 impl Device {
@@ -56,10 +65,7 @@ impl Device {
     ///
     /// With `FRAMELANE_CHECK=1` in the environment the hazard check is on, as in [`Device::host_checked`].
     pub fn host() -> Self {
-        if std::env::var_os("FRAMELANE_CHECK").is_some_and(|v| v == "1") {
-            return Self::host_checked();
-        }
-        Self::with(Backend::Host, None)
+        Self::with(Backend::Host, hazard::Checker::if_asked())
     }
 
     /// The host device with the hazard check on. A call that would break an ordering rule fails with
@@ -81,19 +87,21 @@ impl Device {
 
     fn with(backend: Backend, checker: Option<hazard::Checker>) -> Self {
         let tally = counters::Tally::default();
-        Self { inner: Arc::new(Inner { backend, tally, checker, next_id: AtomicU64::new(1) }) }
+        let name = match &backend {
+            Backend::Host => "cpu".into(),
+            Backend::Simulated(_) => "simulated".into(),
+            Backend::Cuda(context) => format!("cuda:{}", context.info().ordinal).into(),
+        };
+        Self { inner: Arc::new(Inner { backend, name, tally, checker, next_id: AtomicU64::new(1) }) }
     }
 
-    /// A name for reports.
-    pub fn name(&self) -> &'static str {
-        match self.inner.backend {
-            Backend::Host => "cpu",
-            Backend::Simulated(_) => "simulated",
-        }
+    /// A name for reports: `"cpu"`, `"cuda:0"`.
+    pub fn name(&self) -> &str {
+        &self.inner.name
     }
 
     /// A new stream. On the host device it owns a thread, which ends when the last handle is dropped and
-    /// the work enqueued so far is done.
+    /// the work enqueued so far is done. On CUDA it is a non-blocking stream of normal priority.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Device`] if the thread could not be started.
@@ -101,7 +109,7 @@ impl Device {
         Stream::new(self, name.into())
     }
 
-    /// `bytes` bytes of memory, zeroed, aligned to at least 16 bytes. Freed when the last handle is dropped
+    /// `bytes` bytes of memory, zeroed, aligned to at least 16 bytes (256 on CUDA). Freed when the last handle is dropped
     /// and work enqueued on it is done.
     ///
     /// # Errors
@@ -131,7 +139,7 @@ impl Device {
     pub(crate) fn scheduler(&self) -> Option<&Arc<sim::Scheduler>> {
         match &self.inner.backend {
             Backend::Simulated(s) => Some(s),
-            Backend::Host => None,
+            Backend::Host | Backend::Cuda(_) => None,
         }
     }
 
@@ -146,8 +154,14 @@ impl Device {
         self.inner.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether memory and events of both can be used together.
     pub(crate) fn same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+        // Two openings of one GPU are, unless a hazard check keeps a book of one of them alone.
+        let cuda = || match (self.cuda_context(), other.cuda_context()) {
+            (Some(a), Some(b)) => a.same(b) && self.inner.checker.is_none() && other.inner.checker.is_none(),
+            _ => false,
+        };
+        Arc::ptr_eq(&self.inner, &other.inner) || cuda()
     }
 }
 

@@ -31,6 +31,7 @@ struct Inner {
 enum Queue {
     Host(host::Queue),
     Simulated(sim::QueueId),
+    Cuda(framelane_cuda::Stream),
 }
 
 /// Where a stream's first failure waits to be told.
@@ -83,7 +84,7 @@ impl Op {
             Op::Wait(event) => event.block(),
             Op::Poison(regions) => {
                 for (buffer, range) in regions {
-                    bytemuck::cast_slice_mut(buffer.write_lock().as_mut_slice())[range].fill(sim::POISON);
+                    bytemuck::cast_slice_mut(buffer.host().write().as_mut_slice())[range].fill(sim::POISON);
                 }
             }
         }
@@ -92,14 +93,31 @@ impl Op {
 
 impl Stream {
     pub(super) fn new(device: &Device, name: Arc<str>) -> Result<Self> {
-        let queue = match device.scheduler() {
-            Some(s) => Queue::Simulated(s.add_queue()),
-            None => Queue::Host(host::Queue::start(&name)?),
+        let queue = match (device.scheduler(), device.cuda_context()) {
+            (Some(s), _) => Queue::Simulated(s.add_queue()),
+            (_, Some(context)) => Queue::Cuda(framelane_cuda::Stream::new(context, 0)?),
+            (None, None) => Queue::Host(host::Queue::start(&name)?),
         };
+        Ok(Self::with(device, name, queue))
+    }
+
+    pub(super) fn over_cuda(device: &Device, name: Arc<str>, stream: framelane_cuda::Stream) -> Self {
+        Self::with(device, name, Queue::Cuda(stream))
+    }
+
+    fn with(device: &Device, name: Arc<str>, queue: Queue) -> Self {
         device.inner.tally.stream_made();
         let inner =
             Inner { id: device.fresh_id(), name, device: device.clone(), queue, failed: Failure::default() };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The driver's stream, on CUDA.
+    pub fn cuda(&self) -> Option<&framelane_cuda::Stream> {
+        match &self.inner.queue {
+            Queue::Cuda(stream) => Some(stream),
+            Queue::Host(_) | Queue::Simulated(_) => None,
+        }
     }
 
     /// Its name, as given.
@@ -117,10 +135,10 @@ impl Stream {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Enqueue work that runs `body` over the bytes in `accesses`.
+    /// Enqueue work that runs `body` over the bytes in `accesses`, on a host device.
     ///
     /// # Errors
-    /// [`ErrorKind::Argument`] for accesses that make no sense, [`ErrorKind::Hazard`] if the check is on and
+    /// [`ErrorKind::Unsupported`] on CUDA, which has [`Stream::launch_on_cuda`]. [`ErrorKind::Argument`] for accesses that make no sense, [`ErrorKind::Hazard`] if the check is on and
     /// they are not ordered after earlier work; or an earlier failure of this stream. Nothing was enqueued.
     pub fn launch(
         &self,
@@ -129,8 +147,12 @@ impl Stream {
         body: impl FnOnce(&mut Kernel<'_>) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         self.enqueue_work(name.into(), accesses, Box::new(body))?;
-        self.inner.device.inner.tally.kernels.fetch_add(1, Relaxed);
+        self.count_kernel();
         Ok(())
+    }
+
+    pub(super) fn count_kernel(&self) {
+        self.inner.device.inner.tally.kernels.fetch_add(1, Relaxed);
     }
 
     /// Enqueue a copy of `from_range` of `from` to the same number of bytes of `to`, starting at `to_start`.
@@ -142,14 +164,21 @@ impl Stream {
         let bytes = from_range.len();
         let accesses =
             [Access::read(from, from_range), Access::write(to, to_start..to_start.saturating_add(bytes))];
-        self.enqueue_work(
-            "copy".into(),
-            &accesses,
-            Box::new(|k| {
-                k.outputs[0].copy_from_slice(k.inputs[0]);
-                Ok(())
-            }),
-        )?;
+        match (&self.inner.queue, from.cuda(), to.cuda()) {
+            (Queue::Cuda(stream), Some(source), Some(target)) => {
+                self.check(&"copy".into(), &accesses)?;
+                stream.copy(source, accesses[0].range.clone(), target, to_start)?;
+            }
+            // Memory of another device is refused within.
+            _ => self.enqueue_work(
+                "copy".into(),
+                &accesses,
+                Box::new(|k| {
+                    k.outputs[0].copy_from_slice(k.inputs[0]);
+                    Ok(())
+                }),
+            )?,
+        }
         self.inner.device.inner.tally.copied(from.memory(), to.memory(), bytes);
         Ok(())
     }
@@ -160,14 +189,42 @@ impl Stream {
     /// An earlier failure of this stream.
     pub fn record(&self) -> Result<Event> {
         self.begin()?;
-        Ok(self.record_anyway())
+        let event = self.record_anyway();
+        event.cuda().map(|_| ())?;
+        Ok(event)
+    }
+
+    /// As [`Stream::record`], for [`Event::since`]: on CUDA a time costs the GPU a little, and only events
+    /// recorded so have one. (A CPU thread that waits for it sleeps instead of spinning.)
+    ///
+    /// # Errors
+    /// As [`Stream::record`].
+    pub fn record_timed(&self) -> Result<Event> {
+        self.begin()?;
+        let event = self.record_timed_anyway();
+        event.cuda().map(|_| ())?;
+        Ok(event)
     }
 
     /// As [`Stream::record`], leaving an earlier failure for the next call: for destructors, which have
     /// nobody to tell.
     pub(crate) fn record_anyway(&self) -> Event {
-        let clock = self.inner.device.inner.checker.as_ref().map(|c| c.stream_clock(self.inner.id));
-        let event = Event::new(&self.inner.device, &self.inner.name, clock);
+        self.record_with(framelane_cuda::EventOptions::default())
+    }
+
+    /// [`Stream::record_timed`] and [`Stream::record_anyway`] in one.
+    pub(crate) fn record_timed_anyway(&self) -> Event {
+        self.record_with(framelane_cuda::EventOptions { timed: true, sleeping: true })
+    }
+
+    fn record_with(&self, options: framelane_cuda::EventOptions) -> Event {
+        let (device, name) = (&self.inner.device, &self.inner.name);
+        let clock = device.inner.checker.as_ref().map(|c| c.stream_clock(self.inner.id));
+        if let Queue::Cuda(stream) = &self.inner.queue {
+            let event = stream.record_with(options).map_err(Error::from);
+            return Event::over_cuda(device, name, event, clock);
+        }
+        let event = Event::new(device, name, clock);
         self.push([Op::Record(event.clone())]);
         event
     }
@@ -184,10 +241,14 @@ impl Stream {
                 format!("stream {:?} cannot wait for an event of another device", self.inner.name),
             ));
         }
+        let signal = event.cuda()?;
         if let (Some(checker), Some(clock)) = (&self.inner.device.inner.checker, event.clock()) {
             checker.stream_waits(self.inner.id, clock);
         }
-        self.push([Op::Wait(event.clone())]);
+        match (&self.inner.queue, signal) {
+            (Queue::Cuda(stream), Some(event)) => stream.wait(event)?,
+            _ => self.push([Op::Wait(event.clone())]),
+        }
         Ok(())
     }
 
@@ -200,7 +261,8 @@ impl Stream {
         self.begin()
     }
 
-    fn enqueue_work(&self, name: Arc<str>, accesses: &[Access<'_>], body: super::kernel::Body) -> Result<()> {
+    /// Refuse memory of other devices, and what the hazard check finds.
+    pub(super) fn check(&self, name: &Arc<str>, accesses: &[Access<'_>]) -> Result<()> {
         self.begin()?;
         let device = &self.inner.device;
         if let Some(foreign) = accesses.iter().find(|a| !a.buffer.device().same(device)) {
@@ -212,16 +274,33 @@ impl Stream {
                 ),
             ));
         }
-        let work = Work::new(&name, accesses, body)?;
+        for access in accesses {
+            access.buffer.check_range(&access.range).map_err(|e| e.context(format!("kernel {name:?}")))?;
+        }
         if let Some(checker) = &device.inner.checker {
-            let label = hazard::Label { stream: self.inner.name.clone(), work: work.name.clone() };
+            let label = hazard::Label { stream: self.inner.name.clone(), work: name.clone() };
             checker.stream_access(
                 self.inner.id,
                 &label,
                 accesses.iter().map(|a| (a.mode, a.buffer.id(), &a.range)),
             )?;
         }
-        if device.scheduler().is_some() {
+        Ok(())
+    }
+
+    fn enqueue_work(&self, name: Arc<str>, accesses: &[Access<'_>], body: super::kernel::Body) -> Result<()> {
+        if self.cuda().is_some() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "kernel {name:?} runs on the host, and stream {:?} is on {:?}: use `launch_on_cuda`, or a stream of the host device",
+                    self.inner.name, self.inner.device
+                ),
+            ));
+        }
+        let work = Work::new(&name, accesses, body)?;
+        self.check(&name, accesses)?;
+        if self.inner.device.scheduler().is_some() {
             let spoiled = accesses
                 .iter()
                 .filter(|a| a.mode == hazard::Mode::Write)
@@ -247,6 +326,7 @@ impl Stream {
             (Queue::Host(queue), _) => queue.push(ops),
             (Queue::Simulated(id), Some(scheduler)) => scheduler.push(*id, ops),
             (Queue::Simulated(_), None) => unreachable!("a simulated queue has a scheduler"),
+            (Queue::Cuda(_), _) => unreachable!("the driver has the queue"),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Converters: several threads that fill slots, one order.
 
 use super::control::{Activity, Control};
-use super::feeder::Producer;
+use super::feeder::{Producer, cannot_resume};
 use super::loader::{Loaded, Loader, PinnedSlot};
-use super::source::SlotWriter;
+use super::source::{Position, SlotWriter};
 use crate::error::{Error, Result};
 use crate::stats::Stage;
 use std::collections::BTreeMap;
@@ -30,6 +30,24 @@ where
     It: Iterator<Item = Result<I>> + Send,
     C: Fn(I, &mut SlotWriter<'_>) -> Result<()> + Send + Sync,
 {
+    fn seek(&mut self, at: Position, loader: &Loader, control: &Control) -> Result<()> {
+        let _ = loader;
+        if at.epoch > 0 {
+            return Err(cannot_resume("an iterator", at, "it has only one epoch"));
+        }
+        control.doing(Activity::Source);
+        for batch in 0..at.batch {
+            if control.stopping() {
+                return Ok(());
+            }
+            match self.items.next() {
+                Some(item) => drop(item?),
+                None => return Err(cannot_resume("an iterator", at, &format!("it has only {batch} items"))),
+            }
+        }
+        Ok(())
+    }
+
     fn epoch(&mut self, loader: &Loader, control: &Control) -> Result<()> {
         let Self { items, threads, convert } = self;
         let order = Order::default();

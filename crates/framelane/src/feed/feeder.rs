@@ -2,9 +2,11 @@
 
 use super::control::{Activity, Command, Control};
 use super::converting::Converting;
+use super::fill;
 use super::loader::Loader;
-use super::report::FeedReport;
-use super::source::{Interrupter, SlotWriter, Source};
+use super::report::{BatchReport, FeedReport};
+use super::source::{Interrupter, Position, SlotWriter, Source};
+use super::to_floats::ToFloats;
 use crate::batch::{Batch, Filled};
 use crate::device::{Device, Event};
 use crate::error::{Error, ErrorKind, Result};
@@ -34,6 +36,13 @@ pub struct Options {
     pub pinned_budget: usize,
     /// Bytes that all device slots together may hold.
     pub device_budget: usize,
+    /// What the device makes of pictures after the copy.
+    pub to_floats: Option<ToFloats>,
+    /// Threads that copy a source's arrays into a pinned slot together ([`SlotWriter::put`]), started when the
+    /// first batch of some megabytes comes. At least 1; at first half of the cores, at most 8.
+    pub fill_threads: usize,
+    /// Where to begin: the [`Feeder::position`] of a feed over the same source that ended early.
+    pub resume: Position,
     /// Where times and frames are reported besides [`Feeder::report`].
     pub recorder: Option<Arc<Recorder>>,
 }
@@ -49,6 +58,9 @@ impl Options {
             pinned_slots: None,
             pinned_budget: usize::MAX,
             device_budget: usize::MAX,
+            to_floats: None,
+            fill_threads: fill::default_threads(),
+            resume: Position::default(),
             recorder: None,
         }
     }
@@ -56,6 +68,8 @@ impl Options {
 
 /// What yields the batches of an epoch, on the feed's thread.
 pub(super) trait Producer: Send {
+    /// Before the first epoch: go there.
+    fn seek(&mut self, at: Position, loader: &Loader, control: &Control) -> Result<()>;
     fn epoch(&mut self, loader: &Loader, control: &Control) -> Result<()>;
     fn rewind(&mut self) -> Result<bool>;
 }
@@ -119,11 +133,11 @@ impl Feeder {
         let (loader, reader) = Loader::new(device, &options, converters)?;
         let (loader, control) = (Arc::new(loader), Arc::new(Control::new()));
         let (theirs, their_control) = (loader.clone(), control.clone());
-        let name = options.name;
+        let (name, resume) = (options.name, options.resume);
         let thread = std::thread::Builder::new()
             .name(format!("feed {name}"))
             .spawn(move || {
-                run(&mut *producer, &theirs, &their_control);
+                run(&mut *producer, resume, &theirs, &their_control);
                 // What the source and the loader own is gone before the feed counts as stopped.
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop((producer, theirs)))) {
                     log::error!("{}", Error::from_panic("dropping a feed's source", panic.as_ref()));
@@ -176,7 +190,7 @@ impl Feeder {
         }
         drop(nothing_since);
         match taken? {
-            TryTake::Lease(lease) => Ok(Some(self.batch(lease))),
+            TryTake::Lease(lease) => Ok(Some(self.loader.batch(lease))),
             TryTake::Empty => Ok(None),
             TryTake::End => Err(Error::new(ErrorKind::Closed, format!("feed {:?} has ended", self.name))),
         }
@@ -191,12 +205,13 @@ impl Feeder {
         let start = Instant::now();
         let taken = take(&self.reader);
         self.loader.meter.consumer_waited(start.elapsed());
-        Ok(taken?.map(|lease| self.batch(lease)))
+        Ok(taken?.map(|lease| self.loader.batch(lease)))
     }
 
-    fn batch(&self, mut lease: crate::ring::ReadLease<Slot, Event, Filled>) -> Batch {
-        self.loader.count_skipped(lease.take_skipped().len());
-        Batch::new(lease)
+    /// The next batch to be taken. A feed over the same source with this as [`Options::resume`] goes on there:
+    /// what was taken is not given again, and nothing else is left out.
+    pub fn position(&self) -> Position {
+        self.loader.position()
     }
 
     /// After the end of an epoch (or an error): start the next one from the first batch. Same slots, same
@@ -244,6 +259,16 @@ impl Feeder {
         self.loader.meter.report()
     }
 
+    /// Where the time went in this epoch.
+    pub fn epoch_report(&self) -> FeedReport {
+        self.loader.meter.epoch()
+    }
+
+    /// Times of the latest batches, at most 256, oldest first.
+    pub fn batch_reports(&self) -> Vec<BatchReport> {
+        self.loader.meter.recent()
+    }
+
     /// What the device slots are doing, and who holds which.
     pub fn occupancy(&self) -> Occupancy {
         self.reader.occupancy()
@@ -272,12 +297,20 @@ impl fmt::Debug for Feeder {
 }
 
 /// The feed's thread.
-fn run(producer: &mut dyn Producer, loader: &Loader, control: &Control) {
+fn run(producer: &mut dyn Producer, resume: Position, loader: &Loader, control: &Control) {
+    loader.attach_thread();
+    let mut start = resume;
     loop {
         // What the source is asked to do is caught where it is asked. This is for what it does unasked, when
         // its values are dropped: a feed never just goes silent.
-        let result = catch_unwind(AssertUnwindSafe(|| producer.epoch(loader, control)))
-            .unwrap_or_else(|p| Err(Error::from_panic("the feed's thread", p.as_ref())));
+        let start = std::mem::take(&mut start);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            if start != Position::default() {
+                producer.seek(start, loader, control)?;
+            }
+            producer.epoch(loader, control)
+        }))
+        .unwrap_or_else(|p| Err(Error::from_panic("the feed's thread", p.as_ref())));
         // Being cancelled is not an error of the source.
         loader.finish(if control.stopping() { Ok(()) } else { result });
         loop {
@@ -301,12 +334,44 @@ fn run(producer: &mut dyn Producer, loader: &Loader, control: &Control) {
     }
 }
 
+pub(super) fn cannot_resume(name: &str, at: Position, why: &str) -> Error {
+    let Position { epoch, batch } = at;
+    Error::new(
+        ErrorKind::Argument,
+        format!("{name:?} cannot be resumed at batch {batch} of epoch {epoch}: {why}"),
+    )
+}
+
 /// A source that fills slots itself.
 struct Direct<S> {
     source: S,
 }
 
 impl<S: Source> Producer for Direct<S> {
+    fn seek(&mut self, at: Position, loader: &Loader, control: &Control) -> Result<()> {
+        let name = self.source.name().to_owned();
+        control.doing(Activity::Source);
+        if self.source.seek(at)? {
+            return Ok(());
+        }
+        for epoch in 0..at.epoch {
+            if !self.source.rewind()? {
+                return Err(cannot_resume(&name, at, &format!("it cannot be rewound after epoch {epoch}")));
+            }
+        }
+        for batch in 0..at.batch {
+            let slot = loader.pinned_slot()?;
+            if control.stopping() {
+                return Ok(());
+            }
+            let place = format!("source {name:?}");
+            if loader.fill(slot, Stage::Source, &place, |slot| self.source.next_into(slot))?.is_none() {
+                return Err(cannot_resume(&name, at, &format!("it has only {batch} batches")));
+            }
+        }
+        Ok(())
+    }
+
     fn epoch(&mut self, loader: &Loader, control: &Control) -> Result<()> {
         let place = format!("source {:?}", self.source.name());
         loop {

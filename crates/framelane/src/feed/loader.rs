@@ -1,17 +1,19 @@
 //! Filling slots and enqueuing copies: what the feed's thread does, without the thread.
 
 use super::feeder::Options;
-use super::report::Meter;
-use super::source::SlotWriter;
-use crate::batch::{Contents, Filled};
-use crate::device::{Device, Event, Memory, Stream};
+use super::fill::Fillers;
+use super::report::{Copied, Meter};
+use super::source::{Position, SlotWriter};
+use super::to_floats::ToFloats;
+use crate::batch::{Batch, Contents, Filled};
+use crate::device::{Buffer, Device, Event, Memory, Stream};
 use crate::error::{Error, Result};
-use crate::ring::{self, Policy, Reader, WriteSlot, Writer};
+use crate::ring::{self, Policy, ReadLease, Reader, WriteSlot, Writer};
 use crate::slots::{Budget, PinnedArena, Slot};
 use crate::stats::{Recorder, Stage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 pub(super) type PinnedSlot = WriteSlot<Slot, Event, ()>;
@@ -27,15 +29,30 @@ pub(super) struct Loader {
     pinned_budget: Budget,
     out: Writer<Slot, Event, Filled>,
     device_budget: Budget,
+    /// What the device does after each copy, on a stream of its own: the next copy need not wait for it.
+    to_floats: Option<(ToFloats, Stream)>,
+    fillers: Fillers,
     next_index: AtomicU64,
+    progress: Mutex<Progress>,
     recorder: Option<Arc<Recorder>>,
-    pub meter: Meter,
+    pub meter: Arc<Meter>,
+}
+
+/// How far readers are.
+struct Progress {
+    epoch: u64,
+    /// Number of the epoch's first batch.
+    first: u64,
+    /// Number of the next batch to be taken.
+    next: u64,
 }
 
 /// A pinned slot with a batch in it, not yet copied.
 pub(super) struct Loaded {
     slot: PinnedSlot,
     contents: Contents,
+    /// Time in the source, and converting.
+    filled: (Duration, Duration),
 }
 
 impl Loader {
@@ -46,6 +63,11 @@ impl Loader {
         converters: usize,
     ) -> Result<(Self, Reader<Slot, Event, Filled>)> {
         let stream = device.stream(format!("feed {}", options.name))?;
+        let to_floats = match options.to_floats {
+            Some(how) => Some((how, device.stream(format!("convert {}", options.name))?)),
+            None => None,
+        };
+        let Position { epoch, batch } = options.resume;
         // One slot being filled (or one per converter) beside the one being copied.
         let pinned_slots = options.pinned_slots.unwrap_or(converters.max(1) + 1);
         let pinned_options =
@@ -77,11 +99,22 @@ impl Loader {
                 options.device_budget,
                 max_depth,
             ),
-            next_index: AtomicU64::new(0),
+            to_floats,
+            fillers: Fillers::new(options.name.clone(), options.fill_threads)?,
+            next_index: AtomicU64::new(batch),
+            progress: Mutex::new(Progress { epoch, first: 0, next: batch }),
             recorder: options.recorder.clone(),
-            meter: Meter::new(options.recorder.as_deref(), converters),
+            meter: Arc::new(Meter::new(options.recorder.as_deref(), converters)),
         };
         Ok((loader, reader))
+    }
+
+    /// This thread will make many calls: let each cost a little less.
+    pub fn attach_thread(&self) {
+        if let Some(context) = self.device.cuda_context() {
+            // Only for speed: should it fail, the first call says why.
+            let _ = context.bind();
+        }
     }
 
     /// A pinned slot to fill. Waits, on the CPU, until its last copy is done.
@@ -116,14 +149,18 @@ impl Loader {
         let start = Instant::now();
         let more = {
             let mut arena = PinnedArena::new(&self.device, &self.pinned_budget, slot.payload());
-            let mut writer = SlotWriter::new(&mut arena, &mut contents);
+            let mut writer = SlotWriter::with_fillers(&mut arena, &mut contents, &self.fillers);
             catch_unwind(AssertUnwindSafe(|| write(&mut writer)))
                 .unwrap_or_else(|payload| Err(Error::from_panic(place, payload.as_ref())))
         };
-        let busy = start.elapsed();
-        self.meter.busy(stage, busy.saturating_sub(contents.convert));
+        let own = start.elapsed().saturating_sub(contents.convert);
+        self.meter.busy(stage, own);
         self.meter.busy(Stage::Convert, contents.convert);
-        Ok(more?.then_some(Loaded { slot, contents }))
+        let filled = match stage {
+            Stage::Source => (own, contents.convert),
+            _ => (Duration::ZERO, own + contents.convert),
+        };
+        Ok(more?.then_some(Loaded { slot, contents, filled }))
     }
 
     /// Copy a batch into a device slot and publish it. Blocks while there is no free slot.
@@ -143,31 +180,82 @@ impl Loader {
     }
 
     fn copy(&self, loaded: Loaded, mut slot: DeviceSlot) -> Result<()> {
-        // First of all: whatever fails below, the frame that was replaced is gone.
+        let Loaded { slot: pinned, contents, filled } = loaded;
+        // Counted first: what replaces it may find no room.
         self.count_dropped(slot.take_replaced().iter().len(), "replaced by a newer frame, unread");
-        let Loaded { slot: pinned, contents } = loaded;
         let bytes = contents.bytes();
+        let (contents, steps) = match &self.to_floats {
+            Some((how, _)) => how.plan(&contents)?,
+            None => (contents, Vec::new()),
+        };
         let from = pinned.payload().at_least(&self.device, &self.pinned_budget, bytes)?;
-        let to = slot.payload().at_least(&self.device, &self.device_budget, bytes)?;
+        let to = slot.payload().at_least(&self.device, &self.device_budget, contents.bytes())?;
         for read in slot.wait_for() {
             self.stream.wait(read)?;
         }
-        let begin = self.stream.record()?;
+        let begin = self.stream.record_timed()?;
         if bytes > 0 {
             self.stream.copy(&from, 0..bytes, &to, 0)?;
         }
-        // From here on nothing may fail: both slots are in use until this event.
-        let done = self.stream.record_anyway();
-        self.meter.copying(begin, done.clone());
+        // From here on both slots are in use until this event, whatever fails.
+        let copied = self.stream.record_timed_anyway();
+        pinned.recycle(vec![copied.clone()]);
+        let converted = match self.convert(&copied, &to, &steps) {
+            Ok(converted) => converted,
+            Err((error, until)) => {
+                slot.recycle([copied].into_iter().chain(until).collect());
+                return Err(error);
+            }
+        };
+        let ready = converted.clone().unwrap_or_else(|| copied.clone());
+        let index = self.next_index.fetch_add(1, Ordering::Relaxed);
+        self.meter.copying(Copied { index, filled, begin, copied, converted });
         if let Some(recorder) = &self.recorder {
             recorder.frame_in();
         }
-        let index = self.next_index.fetch_add(1, Ordering::Relaxed);
         // Cancelled meanwhile: counted in, so counted out as well.
-        let unread = slot.publish(done.clone(), Filled { contents, buffer: to, index });
+        let unread = slot.publish(ready, Filled { contents, buffer: to, index });
         self.count_cancelled(unread.iter().len());
-        pinned.recycle(vec![done]);
         Ok(())
+    }
+
+    /// Enqueue what the device does after the copy; the event of its end. An error comes with the event of what
+    /// had been enqueued before it.
+    fn convert(
+        &self,
+        copied: &Event,
+        slot: &Buffer,
+        steps: &[super::to_floats::Step],
+    ) -> Result<Option<Event>, (Error, Option<Event>)> {
+        let Some((_, stream)) = self.to_floats.as_ref().filter(|_| !steps.is_empty()) else {
+            return Ok(None);
+        };
+        stream.wait(copied).map_err(|e| (e, None))?;
+        let enqueued = steps.iter().try_for_each(|step| step.enqueue(stream, slot));
+        let end = stream.record_timed_anyway();
+        match enqueued {
+            Ok(()) => Ok(Some(end)),
+            Err(error) => Err((error, Some(end))),
+        }
+    }
+
+    /// The batch in a slot that was taken.
+    pub fn batch(&self, mut lease: ReadLease<Slot, Event, Filled>) -> Batch {
+        self.count_dropped(lease.take_skipped().len(), "skipped for a newer frame");
+        let mut progress = self.progress();
+        progress.next = progress.next.max(lease.meta().index + 1);
+        drop(progress);
+        Batch::new(lease, Some(self.meter.clone()))
+    }
+
+    /// The next batch to be taken.
+    pub fn position(&self) -> Position {
+        let progress = self.progress();
+        Position { epoch: progress.epoch, batch: progress.next - progress.first }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The end of the epoch: readers get what is there, then the error, if any, once.
@@ -177,12 +265,14 @@ impl Loader {
 
     /// Another epoch.
     pub fn reopen(&self) {
+        let mut progress = self.progress();
+        progress.epoch += 1;
+        // The last epoch was read to its end, and nothing is published meanwhile.
+        progress.first = self.next_index.load(Ordering::Relaxed);
+        progress.next = progress.first;
+        drop(progress);
+        self.meter.begin_epoch();
         self.out.reopen();
-    }
-
-    /// Count frames that a reader skipped for a newer one.
-    pub fn count_skipped(&self, frames: usize) {
-        self.count_dropped(frames, "skipped for a newer frame");
     }
 
     /// Count frames that were on the device, unread, when the feed was cancelled.
@@ -206,6 +296,10 @@ impl Drop for Loader {
     /// Dropping the stream waits for its copies, and they for the consumer's kernels. Whoever drops a feed
     /// is not held up by that for ever: after a second another thread waits instead.
     fn drop(&mut self) {
+        // CUDA's streams end by themselves.
+        if self.stream.cuda().is_some() {
+            return;
+        }
         let idle = self.stream.record_anyway();
         if !matches!(idle.synchronize_for("feed: last copies", Duration::from_secs(1)), Ok(false)) {
             return;

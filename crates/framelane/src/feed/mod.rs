@@ -25,13 +25,17 @@
 mod control;
 mod converting;
 mod feeder;
+mod fill;
 mod loader;
 mod pump;
 mod report;
 mod source;
+mod to_floats;
 
 pub use crate::batch::{ALIGNMENT, Batch, Contents};
 pub use feeder::{Feeder, Options};
 pub use pump::{Pump, Pumped};
-pub use report::{FeedReport, Limit};
-pub use source::{Arena, Interrupter, SlotWriter, Source};
+pub(crate) use report::Meter;
+pub use report::{BatchReport, FeedReport, Limit};
+pub use source::{Arena, Interrupter, Position, SlotWriter, Source};
+pub use to_floats::{Layout, ToFloats};

@@ -86,10 +86,7 @@ impl<S: Source> Pump<S> {
     /// The source's error, once; [`ErrorKind::Closed`] is the end, told each time.
     pub fn try_next_batch(&mut self) -> Result<Option<Batch>> {
         match self.reader.try_take()? {
-            TryTake::Lease(mut lease) => {
-                self.loader.count_skipped(lease.take_skipped().len());
-                Ok(Some(Batch::new(lease)))
-            }
+            TryTake::Lease(lease) => Ok(Some(self.loader.batch(lease))),
             TryTake::Empty => Ok(None),
             TryTake::End => Err(Error::new(ErrorKind::Closed, "the feed has ended")),
         }

@@ -1,15 +1,26 @@
 //! Where batches come from: a [`Source`] writes each one straight into the slot it will travel in.
 
+use super::fill::{self, Fillers};
 use crate::batch::Contents;
 use crate::error::Result;
 use crate::frame::{FrameMeta, ImageSize};
 use crate::tensor::{HostArray, TensorSpec, Tree};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Unblocks a [`Source`] that waits inside [`Source::next_into`], from another thread.
 pub type Interrupter = Arc<dyn Fn() + Send + Sync>;
+
+/// A place in a source: the next batch to come. Two numbers, to be kept with a training's checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Position {
+    /// Rewinds before it.
+    pub epoch: u64,
+    /// Batches before it in its epoch.
+    pub batch: u64,
+}
 
 /// Something that yields batches: a decoder, a camera, a data loader.
 ///
@@ -36,6 +47,16 @@ pub trait Source: Send {
         Ok(false)
     }
 
+    /// Go straight to batch `at.batch` of epoch `at.epoch`, before the first [`Source::next_into`]. `Ok(false)`:
+    /// this source cannot; the feed then rewinds it `at.epoch` times, and reads and drops `at.batch` batches.
+    ///
+    /// # Errors
+    /// If there is no such place.
+    fn seek(&mut self, at: Position) -> Result<bool> {
+        let _ = at;
+        Ok(false)
+    }
+
     /// A handle that makes a blocked [`Source::next_into`] return soon, if this source can block for long.
     /// It is called once the feed stops, perhaps just before the source begins to wait: from then on no call
     /// may block for long.
@@ -53,6 +74,9 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
     fn rewind(&mut self) -> Result<bool> {
         (**self).rewind()
+    }
+    fn seek(&mut self, at: Position) -> Result<bool> {
+        (**self).seek(at)
     }
     fn interrupter(&self) -> Option<Interrupter> {
         (**self).interrupter()
@@ -87,13 +111,23 @@ impl Arena for Vec<u8> {
 pub struct SlotWriter<'a> {
     arena: &'a mut dyn Arena,
     contents: &'a mut Contents,
+    fillers: Option<&'a Fillers>,
 }
 
 impl<'a> SlotWriter<'a> {
     /// Write into `arena`, noting in `contents` (cleared first) what was written.
     pub fn new(arena: &'a mut dyn Arena, contents: &'a mut Contents) -> Self {
         *contents = Contents::default();
-        Self { arena, contents }
+        Self { arena, contents, fillers: None }
+    }
+
+    /// As [`SlotWriter::new`]; large arrays are packed by several threads.
+    pub(super) fn with_fillers(
+        arena: &'a mut dyn Arena,
+        contents: &'a mut Contents,
+        fillers: &'a Fillers,
+    ) -> Self {
+        Self { fillers: Some(fillers), ..Self::new(arena, contents) }
     }
 
     /// Room for a tensor called `name`, to be filled by the caller. The bytes are not zeroed: they hold
@@ -121,7 +155,8 @@ impl<'a> SlotWriter<'a> {
         self.tensor("image", &size.spec())
     }
 
-    /// Pack a whole nested batch of arrays; it becomes the slot's tree.
+    /// Pack a whole nested batch of arrays; it becomes the slot's tree. Megabytes are copied by several threads
+    /// ([`super::Options::fill_threads`]).
     ///
     /// # Errors
     /// As [`SlotWriter::tensor`].
@@ -138,9 +173,8 @@ impl<'a> SlotWriter<'a> {
             self.contents.tensors.truncate(before);
             return Err(error);
         }
-        for (array, (_, range)) in arrays.iter().zip(&self.contents.tensors[before..]) {
-            array.pack_into(&mut self.arena.bytes_mut()[range.clone()]);
-        }
+        let ranges = self.contents.tensors[before..].iter().map(|(_, range)| range.clone());
+        fill::pack(self.fillers, self.arena.bytes_mut(), arrays.into_iter().zip(ranges));
         let mut indices = before..;
         self.contents.tree = batch.map(&mut |_| indices.next().unwrap_or_default());
         Ok(())

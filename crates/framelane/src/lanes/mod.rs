@@ -192,7 +192,7 @@ impl Lanes {
         // Published under the lock and the only one unread: this takes it back as the reader.
         let lease = self.reader.take()?;
         let lease = lease.unwrap_or_else(|| unreachable!("the ring is open while its writer lives"));
-        Ok(Ticket::new(Batch::new(lease), outcome))
+        Ok(Ticket::new(Batch::new(lease, None), outcome))
     }
 
     /// The network.

@@ -1,0 +1,143 @@
+//! The CUDA device: the same calls, handed to the driver.
+
+use super::hazard::Checker;
+use super::{Access, Backend, Buffer, Device, Stream};
+use crate::error::{Error, ErrorKind, Result};
+use framelane_cuda::{Context, CudaError, DeviceInfo, Kind, Place};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The CUDA devices of this machine, in the driver's order.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] if there is no driver, or an old one; the sentence says what to do.
+pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
+    framelane_cuda::devices().map_err(Error::from)
+}
+
+/// One access of a kernel enqueued with [`Stream::launch_on_cuda`]: the memory, and which bytes of it.
+pub type CudaPlace<'a> = (Place<'a>, Range<usize>);
+
+impl Device {
+    /// The CUDA device `ordinal`. The driver is loaded at the first call; no other device is touched.
+    ///
+    /// Its primary context is shared with whatever else uses CUDA in this process, and any thread may call.
+    /// Each call of this function counts for itself ([`Device::counters`]). With `FRAMELANE_CHECK=1` in the
+    /// environment the hazard check is on, as in [`Device::cuda_checked`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] without a driver or with an old one, [`ErrorKind::Argument`] if there is no
+    /// such device, [`ErrorKind::Device`] if it is busy or full. One sentence each, and the next call works.
+    pub fn cuda(ordinal: u32) -> Result<Self> {
+        Ok(Self::with(Backend::Cuda(Context::open(ordinal)?), Checker::if_asked()))
+    }
+
+    /// As [`Device::cuda`], with the hazard check on: a call that would break an ordering rule fails with
+    /// [`ErrorKind::Hazard`], whatever the timing happened to be. Work that other libraries enqueue by
+    /// themselves is not seen.
+    ///
+    /// # Errors
+    /// As [`Device::cuda`].
+    pub fn cuda_checked(ordinal: u32) -> Result<Self> {
+        Ok(Self::with(Backend::Cuda(Context::open(ordinal)?), Some(Checker::default())))
+    }
+
+    /// The driver's context, if this is a CUDA device.
+    pub fn cuda_context(&self) -> Option<&Context> {
+        match &self.inner.backend {
+            Backend::Cuda(context) => Some(context),
+            Backend::Host | Backend::Simulated(_) => None,
+        }
+    }
+
+    /// A stream over one that is there already: another library's ([`framelane_cuda::Stream::from_raw`]), or
+    /// one with a priority.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if it is not of this device.
+    pub fn stream_from_cuda(
+        &self,
+        name: impl Into<Arc<str>>,
+        stream: framelane_cuda::Stream,
+    ) -> Result<Stream> {
+        let name = name.into();
+        if !self.cuda_context().is_some_and(|context| context.same(stream.context())) {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("stream {name:?} of {:?} is not a stream of {self:?}", stream.context()),
+            ));
+        }
+        Ok(Stream::over_cuda(self, name, stream))
+    }
+}
+
+impl Stream {
+    /// Enqueue work on a CUDA device. `enqueue` is called now, once, with the driver's stream and the memory
+    /// of `accesses` in their order; it enqueues kernels, graphs or calls of other libraries that touch those
+    /// bytes and no others.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] on other devices: [`Stream::launch`] is theirs. [`ErrorKind::Argument`] for
+    /// accesses that make no sense; [`ErrorKind::Hazard`] if the check is on and they are not ordered after
+    /// earlier work; then nothing was enqueued. What `enqueue` returns.
+    pub fn launch_on_cuda(
+        &self,
+        name: impl Into<Arc<str>>,
+        accesses: &[Access<'_>],
+        enqueue: impl FnOnce(&framelane_cuda::Stream, &[CudaPlace<'_>]) -> framelane_cuda::Result<()>,
+    ) -> Result<()> {
+        let name = name.into();
+        let Some(stream) = self.cuda() else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "kernel {name:?} is CUDA's, and stream {:?} is on {:?}: launch a host kernel there",
+                    self.name(),
+                    self.device()
+                ),
+            ));
+        };
+        self.check(&name, accesses)?;
+        let places: Vec<CudaPlace<'_>> =
+            accesses.iter().filter_map(|a| Some((a.buffer.cuda()?, a.range.clone()))).collect();
+        for (place, _) in &places {
+            if let Place::Device(memory) = place {
+                // Before and after: a foreign stream's use ends where it is told, not where it began.
+                memory.used_on(stream)?;
+            }
+        }
+        enqueue(stream, &places).map_err(|e| Error::from(e).context(format!("kernel {name:?}")))?;
+        for (place, _) in &places {
+            if let Place::Device(memory) = place {
+                memory.used_on(stream)?;
+            }
+        }
+        self.count_kernel();
+        Ok(())
+    }
+}
+
+impl Buffer {
+    /// The device's address of CUDA memory, for other libraries and for graphs; none on other devices.
+    ///
+    /// What they enqueue must lie between a [`crate::Batch::on`] of their stream and the end of that batch, or
+    /// be named with [`Stream::launch_on_cuda`].
+    pub fn cuda_address(&self) -> Option<u64> {
+        self.cuda().map(|place| match place {
+            Place::Device(memory) => memory.pointer(),
+            Place::Pinned(memory) => memory.as_ptr() as u64,
+        })
+    }
+}
+
+impl From<CudaError> for Error {
+    fn from(error: CudaError) -> Self {
+        let kind = match error.kind() {
+            Kind::NoDriver | Kind::OldDriver | Kind::Unsupported => ErrorKind::Unsupported,
+            Kind::NoDevice | Kind::Argument => ErrorKind::Argument,
+            Kind::InUse => ErrorKind::Hazard,
+            _ => ErrorKind::Device,
+        };
+        Error::new(kind, error.to_string())
+    }
+}
