@@ -53,6 +53,7 @@ functions! {
     cuStreamQuery(CUstream);
     cuStreamSynchronize(CUstream);
     cuStreamWaitEvent(CUstream, CUevent, c_uint);
+    cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, c_uint);
     cuStreamGetPriority(CUstream, *mut c_int);
     cuStreamIsCapturing(CUstream, *mut c_uint);
     cuStreamBeginCapture_v2(CUstream, c_uint);

@@ -203,3 +203,29 @@ fn any_thread_may_make_any_call() {
     });
     assert_eq!(context.take_late_error(), None);
 }
+
+/// A stream that waits for a flag goes on when the CPU raises it, not before, whichever thread does; and the flag
+/// may be dropped while it is waited for.
+#[test]
+fn a_flag_holds_a_stream_until_it_is_raised() {
+    let Some(gpu) = gpu() else { return };
+    let stream = stream(&gpu);
+    let flag = Flag::new(&gpu).unwrap();
+    stream.wait_for_flag(&flag, 2).unwrap();
+    let after = stream.record().unwrap();
+    assert!(!after.synchronize_for(Duration::from_millis(30)).unwrap());
+    flag.raise(1);
+    assert!(!after.synchronize_for(Duration::from_millis(30)).unwrap(), "1 is not 2");
+    let theirs = flag.clone();
+    std::thread::spawn(move || theirs.raise(2)).join().unwrap();
+    assert!(after.synchronize_for(Duration::from_secs(5)).unwrap());
+    flag.raise(1);
+    assert_eq!(flag.value(), 2, "it never falls");
+    // Past it already; then dropped while a wait for it may be pending.
+    for _ in 0..100 {
+        let short = Flag::new(&gpu).unwrap();
+        stream.wait_for_flag(&short, 1).unwrap();
+        short.raise(1);
+    }
+    stream.synchronize().unwrap();
+}
