@@ -31,6 +31,7 @@ pub const CASES: &[(&str, Case)] = &[
     ("no_server_is_a_sentence", no_server_is_a_sentence),
     ("a_server_that_stopped_is_a_sentence", a_server_that_stopped_is_a_sentence),
     ("a_missing_library_is_a_sentence", a_missing_library_is_a_sentence),
+    ("a_server_that_resets_is_not_made_to", a_server_that_resets_is_not_made_to),
     ("a_server_that_dies_ends_the_program", a_server_that_dies_ends_the_program),
 ];
 
@@ -397,6 +398,17 @@ fn a_server_that_stopped_is_a_sentence() {
     expect_error(Some(&server.display), &[], &["Unsupported", "no answer within 5 seconds"]);
     assert!(begun.elapsed() < Duration::from_secs(15));
     server.signal("CONT");
+}
+
+/// Between asking whether the server answers and opening the window there is always a client.
+fn a_server_that_resets_is_not_made_to() {
+    let server = Xvfb::start_resetting().unwrap();
+    server.client().leave_a_mark();
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(Some(&server.display), folder.path(), &[], &[]);
+    program.say("frame 1");
+    program.wait_for("shown", "1");
+    assert!(server.client().sees_the_mark(), "the server has started afresh");
 }
 
 fn a_missing_library_is_a_sentence() {

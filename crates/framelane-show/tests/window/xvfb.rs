@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{
-    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ClientMessageEvent, ConfigureWindowAux,
+    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ClientMessageEvent, CloseDown, ConfigureWindowAux,
     ConnectionExt, EventMask, ImageFormat, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
     MOTION_NOTIFY_EVENT, MapState, Window,
 };
@@ -19,8 +19,18 @@ pub struct Xvfb {
 impl Xvfb {
     /// Start a server on a free display number; `Err` says why it cannot be.
     pub fn start() -> Result<Self, String> {
+        Self::start_with(&["-noreset"])
+    }
+
+    /// One that starts afresh whenever its last client leaves.
+    pub fn start_resetting() -> Result<Self, String> {
+        Self::start_with(&[])
+    }
+
+    fn start_with(args: &[&str]) -> Result<Self, String> {
         let mut server = Command::new("Xvfb")
-            .args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp", "-noreset"])
+            .args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"])
+            .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -57,6 +67,9 @@ impl Drop for Xvfb {
     }
 }
 
+/// The name of an atom.
+const MARK: &[u8] = b"FRAMELANE_WINDOW_TEST";
+
 pub struct Client {
     connection: RustConnection,
     root: Window,
@@ -88,6 +101,17 @@ impl Client {
         let attributes =
             self.connection.get_window_attributes(window).ok().and_then(|cookie| cookie.reply().ok());
         attributes.is_some_and(|attributes| attributes.map_state == MapState::VIEWABLE)
+    }
+
+    /// Give the server something to remember until it starts afresh, and leave without making it do so.
+    pub fn leave_a_mark(self) {
+        self.connection.intern_atom(false, MARK).unwrap().reply().unwrap();
+        self.connection.set_close_down_mode(CloseDown::RETAIN_PERMANENT).unwrap();
+        self.sync();
+    }
+
+    pub fn sees_the_mark(&self) -> bool {
+        self.connection.intern_atom(true, MARK).unwrap().reply().unwrap().atom != x11rb::NONE
     }
 
     pub fn title(&self, window: Window) -> String {
