@@ -24,7 +24,7 @@ use crate::args::PlayArgs;
 use crate::console;
 use crate::exit::{Ended, Failure, Outcome};
 use crate::progress::Progress;
-use crate::report::{Paths, RunReport};
+use crate::report::{Paths, RunReport, WindowFrames};
 use crate::signals;
 use framelane::device::Device;
 use framelane::frame::FrameRate;
@@ -195,6 +195,7 @@ impl Describe {
         RunReport {
             figures,
             paths: Paths { device: self.device, runtime: self.runtime, display },
+            window: shown.map(|shown| WindowFrames { shown: shown.shown, hidden: shown.hidden }),
             input: self.input,
             model: self.model,
             output: self.output,

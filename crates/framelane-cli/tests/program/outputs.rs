@@ -86,7 +86,7 @@ fn the_json_is_complete() {
     assert_eq!(figures["paths"]["device"], "cpu");
     assert!(figures["paths"]["runtime"].as_str().unwrap().starts_with("tract"), "{figures}");
     assert_eq!(figures["paths"]["display"], "none");
-    assert!(figures["error"].is_null() && figures["stopped"].is_null());
+    assert!(figures["error"].is_null() && figures["stopped"].is_null() && figures["window"].is_null());
 }
 
 #[test]

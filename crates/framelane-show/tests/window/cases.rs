@@ -2,7 +2,7 @@
 
 use crate::child::{BEFORE, SIZE, before, picture};
 use crate::driver::{Program, Stage, like_reference, pairs};
-use crate::xvfb::{Shot, Xvfb};
+use crate::xvfb::{Client, Shot, Xvfb};
 use std::time::{Duration, Instant};
 
 type Case = fn();
@@ -18,6 +18,8 @@ pub const CASES: &[(&str, Case)] = &[
     ("screenshots_are_exact", screenshots_are_exact),
     ("resized_and_letterboxed", resized_and_letterboxed),
     ("unmapped_and_mapped_again", unmapped_and_mapped_again),
+    ("covered_and_seen_again", covered_and_seen_again),
+    ("a_file_ends_while_nobody_sees_it", a_file_ends_while_nobody_sees_it),
     ("closed_by_q", closed_by_q),
     ("closed_by_escape", closed_by_escape),
     ("closed_by_the_button", closed_by_the_button),
@@ -252,6 +254,48 @@ fn unmapped_and_mapped_again() {
     let status = stage.program.status();
     let (shown, hidden): (u64, u64) = (status["shown"].parse().unwrap(), status["hidden"].parse().unwrap());
     assert_eq!((shown + hidden, status["replaced"].as_str()), (19, "0"));
+}
+
+/// Pushes frames until one was taken that nobody saw; the next frame's number.
+fn cover_and_play_on(stage: &mut Stage, cover: &Client) -> u64 {
+    cover.cover();
+    // The server tells the window in its own time.
+    let enough = Instant::now() + crate::driver::DEADLINE;
+    let mut n = 2;
+    while stage.program.status()["hidden"] == "0" {
+        assert!(Instant::now() < enough, "the window still counts {n} frames as seen");
+        assert_eq!(stage.program.frame(n), "Shown");
+        n += 1;
+    }
+    n
+}
+
+fn covered_and_seen_again() {
+    let mut stage = Stage::set(&["fifo"], "frame 1").without_numbers();
+    let cover = stage.server.client();
+    let mut n = cover_and_play_on(&mut stage, &cover);
+    for _ in 0..5 {
+        assert_eq!(stage.program.frame(n), "Shown");
+        n += 1;
+    }
+    drop(cover);
+    stage.see("the last frame", is_frame(n - 1));
+    let status = stage.program.wait("all should be counted", |status| {
+        let count = |key: &str| status[key].parse::<u64>().unwrap();
+        count("shown") + count("hidden") == n - 1
+    });
+    assert!(status["hidden"].parse::<u64>().unwrap() >= 5, "{status:?}");
+}
+
+fn a_file_ends_while_nobody_sees_it() {
+    let mut stage = Stage::set(&["fifo", "close-at-end"], "frame 1");
+    let cover = stage.server.client();
+    let n = cover_and_play_on(&mut stage, &cover);
+    stage.program.say("finish");
+    let report = pairs(&stage.program.hear("report"));
+    let count = |key: &str| report[key].parse::<u64>().unwrap();
+    assert_eq!((count("shown") + count("hidden"), count("replaced")), (n - 1, 0));
+    assert!(count("hidden") > 0 && stage.program.exit().success());
 }
 
 /// The stream must hear of it, and the program must end well.

@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{
     AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ClientMessageEvent, CloseDown, ConfigureWindowAux,
-    ConnectionExt, EventMask, ImageFormat, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
-    MOTION_NOTIFY_EVENT, MapState, Window,
+    ConnectionExt, CreateWindowAux, EventMask, ImageFormat, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
+    MOTION_NOTIFY_EVENT, MapState, Window, WindowClass,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
@@ -185,6 +185,17 @@ impl Client {
             self.connection.unmap_window(window).unwrap();
         }
         self.sync();
+    }
+
+    /// Put a window of our own before all others; gone with this client.
+    pub fn cover(&self) {
+        let setup = self.connection.setup();
+        let window = self.connection.generate_id().unwrap();
+        let aux = CreateWindowAux::new().override_redirect(1).background_pixel(setup.roots[0].white_pixel);
+        self.connection
+            .create_window(0, window, self.root, 0, 0, 1024, 768, 0, WindowClass::INPUT_OUTPUT, 0, &aux)
+            .unwrap();
+        self.map(window, true);
     }
 
     /// What a window manager sends when the close button is clicked.
