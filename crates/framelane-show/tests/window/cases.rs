@@ -20,6 +20,8 @@ pub const CASES: &[(&str, Case)] = &[
     ("unmapped_and_mapped_again", unmapped_and_mapped_again),
     ("covered_and_seen_again", covered_and_seen_again),
     ("a_file_ends_while_nobody_sees_it", a_file_ends_while_nobody_sees_it),
+    ("full_screen_is_asked_for_and_left", full_screen_is_asked_for_and_left),
+    ("full_screen_without_a_window_manager", full_screen_without_a_window_manager),
     ("closed_by_q", closed_by_q),
     ("closed_by_escape", closed_by_escape),
     ("closed_by_the_button", closed_by_the_button),
@@ -296,6 +298,60 @@ fn a_file_ends_while_nobody_sees_it() {
     let count = |key: &str| report[key].parse::<u64>().unwrap();
     assert_eq!((count("shown") + count("hidden"), count("replaced")), (n - 1, 0));
     assert!(count("hidden") > 0 && stage.program.exit().success());
+}
+
+/// A window manager makes the window as large as the screen when it is asked to; here the test does.
+fn full_screen_is_asked_for_and_left() {
+    let mut stage = Stage::set(&[], "frame 1").without_numbers();
+    stage.client.listen_as_window_manager();
+    let asked = |client: &Client, on: bool| {
+        let heard = crate::driver::until("a request should be heard", || client.full_screen_asked());
+        assert_eq!(heard, on);
+    };
+    stage.client.key('f');
+    asked(&stage.client, true);
+    stage.client.resize(stage.window, 1024, 768);
+    stage.program.wait_for("size", "1024x768");
+    assert_eq!(stage.program.wait_for("full_screen", "true")["open"], "true");
+    assert_eq!(stage.program.frame(2), "Shown");
+    stage.see("frame 2 between bars", |shot| {
+        // 640×360 in 1024×768 is 1024×576, and 96 rows are left above and below.
+        let pixel = |y: usize| &shot.rgb[(y * shot.width + 512) * 3..][..3];
+        let bars = [[22, 24, 29]; 2];
+        match (shot.width, shot.height) == (1024, 768) && [pixel(90), pixel(677)] == bars {
+            true if pixel(384)[2].abs_diff(2 * 47) <= 2 => Ok(()),
+            _ => Err(format!("{}×{}, middle {:?}", shot.width, shot.height, pixel(384))),
+        }
+    });
+    // Escape leaves full screen, not the window.
+    stage.client.press(ESCAPE);
+    asked(&stage.client, false);
+    stage.client.resize(stage.window, SIZE.width as u32, SIZE.height as u32);
+    stage.program.wait_for("full_screen", "false");
+    stage.see("frame 2", is_frame(2));
+    expect_closed_after(stage, 2);
+}
+
+/// Nobody does what `f` asks for: the window stays as it is, and everything goes on.
+fn full_screen_without_a_window_manager() {
+    let mut stage = Stage::set(&[], "frame 1").without_numbers();
+    for (n, on) in [(2, "true"), (3, "false"), (4, "true")] {
+        stage.client.key('f');
+        stage.program.wait_for("full_screen", on);
+        assert_eq!(stage.program.frame(n), "Shown");
+        stage.program.wait_for("shown", &n.to_string());
+    }
+    stage.client.key('f');
+    stage.program.wait_for("full_screen", "false");
+    expect_closed_after(stage, 4);
+}
+
+/// `q` ends it, and so many frames were shown.
+fn expect_closed_after(mut stage: Stage, shown: u64) {
+    stage.client.key('q');
+    let report = pairs(&stage.program.hear("report"));
+    assert_eq!((report["shown"].as_str(), report["by_user"].as_str()), (&*shown.to_string(), "true"));
+    assert!(stage.program.exit().success());
 }
 
 /// The stream must hear of it, and the program must end well.

@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use x11rb::connection::Connection;
+use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
-    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ClientMessageEvent, CloseDown, ConfigureWindowAux,
-    ConnectionExt, CreateWindowAux, EventMask, ImageFormat, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
-    MOTION_NOTIFY_EVENT, MapState, Window, WindowClass,
+    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ChangeWindowAttributesAux, ClientMessageEvent,
+    CloseDown, ConfigureWindowAux, ConnectionExt, CreateWindowAux, EventMask, ImageFormat, InputFocus,
+    KEY_PRESS_EVENT, KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT, MapState, Window, WindowClass,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
@@ -196,6 +197,29 @@ impl Client {
             .create_window(0, window, self.root, 0, 0, 1024, 768, 0, WindowClass::INPUT_OUTPUT, 0, &aux)
             .unwrap();
         self.map(window, true);
+    }
+
+    /// From now on this client hears what is asked of window managers.
+    pub fn listen_as_window_manager(&self) {
+        let aux = ChangeWindowAttributesAux::new().event_mask(EventMask::SUBSTRUCTURE_NOTIFY);
+        self.connection.change_window_attributes(self.root, &aux).unwrap();
+        self.sync();
+    }
+
+    /// The next request that a window be full screen (`true`) or no longer be, if one has come.
+    pub fn full_screen_asked(&self) -> Option<bool> {
+        let atom = |name: &[u8]| self.connection.intern_atom(false, name).unwrap().reply().unwrap().atom;
+        let (state, full) = (atom(b"_NET_WM_STATE"), atom(b"_NET_WM_STATE_FULLSCREEN"));
+        while let Some(event) = self.connection.poll_for_event().unwrap() {
+            if let Event::ClientMessage(asked) = event
+                && asked.type_ == state
+                && let [action, first, second, ..] = asked.data.as_data32()
+                && [first, second].contains(&full)
+            {
+                return Some(action == 1);
+            }
+        }
+        None
     }
 
     /// What a window manager sends when the close button is clicked.
