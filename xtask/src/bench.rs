@@ -26,7 +26,7 @@ pub fn command(only: Option<&str>) -> Outcome {
 }
 
 /// `(package, benchmark)` of each, in the order of the workspace.
-fn benches(metadata: &Value) -> Vec<(String, String)> {
+pub fn benches(metadata: &Value) -> Vec<(String, String)> {
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     for package in list(metadata, "packages") {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bundle;
 mod ci;
 mod deny;
 mod fuzz;
@@ -26,6 +27,9 @@ cargo xtask COMMAND
   fuzz [--seconds N]     run each fuzz target for N seconds on its seeds (default 60)
   kernels [--check]      make the CUDA kernels' PTX from their sources, or check that it is what would be made
   bench [NAME]           run the benchmarks (of one name) in release and say where the results are
+  bundle [FOLDER] [--only PACKAGE,...]
+                         put tests, benchmarks and the program (of some packages) into a folder, by default
+                         target/bundle, that runs without Rust, such as on a machine lent for its GPU
 
 --no-install: install no system packages; tests that would need them are skipped, with the reason.";
 
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         ["kernels", "--check"] => kernels::command(true),
         ["bench"] => bench::command(None),
         ["bench", name] if !name.starts_with('-') => bench::command(Some(name)),
+        ["bundle", rest @ ..] => bundle::command(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())

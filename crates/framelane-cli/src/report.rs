@@ -13,6 +13,8 @@ pub struct RunReport {
     pub figures: Report,
     /// Which of several possible ways were taken.
     pub paths: Paths,
+    /// What became of the frames that went out into a window, if there was one.
+    pub window: Option<WindowFrames>,
     /// What was read, network, and what was written.
     pub input: String,
     pub model: String,
@@ -29,6 +31,15 @@ pub struct RunReport {
     pub stopped: Option<&'static str>,
     /// What went wrong, if something did.
     pub error: Option<String>,
+}
+
+/// Frames that a window took.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct WindowFrames {
+    /// Handed to the screen.
+    pub shown: u64,
+    /// Not drawn, because the window was minimised or covered.
+    pub hidden: u64,
 }
 
 /// Which ways were taken.
@@ -65,6 +76,10 @@ impl RunReport {
             count(frames.dropped, "dropped", "33"),
             count(frames.failed, "failed", "31")
         ));
+        if let Some(WindowFrames { hidden: hidden @ 1.., .. }) = self.window {
+            let hidden = paint("33", &format!("{hidden} out, but hidden"));
+            line(format!("              {hidden}: the window was minimised or covered"));
+        }
         for (what, by) in [("dropped", &frames.dropped_by), ("failed", &frames.failed_by)] {
             for (why, n) in by {
                 line(format!("              {n} {what}: {why}"));
@@ -170,6 +185,7 @@ mod tests {
         RunReport {
             figures: recorder.report(&Counters { to_device: 1_234_567, ..Counters::default() }),
             paths: Paths { device: text("cpu"), runtime: text("tract"), display: text("none") },
+            window: Some(WindowFrames { shown: 0, hidden: 1 }),
             input: text("a.mp4"),
             model: text("b.onnx"),
             output: text("none"),
@@ -188,6 +204,7 @@ mod tests {
         for words in [
             "3 in = 1 out + 1 dropped + 1 failed",
             "1 dropped: skipped for a newer frame",
+            "1 out, but hidden: the window was minimised or covered",
             "1.2 MB to the device",
             "network           2",
             "<- bottleneck",
@@ -212,9 +229,15 @@ mod tests {
         ] {
             assert!(json.pointer(at).is_some(), "{at}: {json}");
         }
-        for at in
-            ["/age_ms/p99", "/bytes/to_device", "/bytes/from_device", "/paths/display", "/paths/runtime"]
-        {
+        for at in [
+            "/age_ms/p99",
+            "/bytes/to_device",
+            "/bytes/from_device",
+            "/paths/display",
+            "/paths/runtime",
+            "/window/shown",
+            "/window/hidden",
+        ] {
             assert!(json.pointer(at).is_some(), "{at}: {json}");
         }
     }

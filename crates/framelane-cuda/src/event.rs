@@ -240,7 +240,7 @@ mod tests {
     fn an_event_goes_back_only_when_nobody_holds_it() {
         let context = match Context::open(0) {
             Ok(context) => context,
-            Err(e) => return println!("skipped: no CUDA device: {e}"),
+            Err(e) => return crate::common::skip(format_args!("no CUDA device: {e}")),
         };
         let current = context.enter().unwrap();
         let pool = &context.inner.events;

@@ -21,6 +21,9 @@
 //! `unsafe` where the choice is made: foreign handles and pointers, and launches of foreign kernels.
 
 mod api;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod context;
 mod copy;
 mod device;

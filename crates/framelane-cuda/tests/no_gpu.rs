@@ -4,6 +4,8 @@
 //! a child process.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use framelane_cuda::{Context, Kind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,7 +56,7 @@ fn attempts(name: &str, names: &[String], version: u32, init: &[u32]) -> Option<
     let folder = folder(name);
     let made = fake_driver(&folder, names, version, init);
     if made.is_none() {
-        println!("skipped: there is no rustc here to make a driver with");
+        common::skip("there is no rustc here to make a driver with");
     }
     let said = made.map(|()| {
         let child = Command::new(std::env::current_exe().unwrap())

@@ -4,10 +4,10 @@ mod common;
 
 use common::*;
 use framelane::frame::{ColorMatrix, ColorRange, FrameRate, ImageSize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn asset(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/test").join(name)
+    package().join("../../assets/test").join(name)
 }
 
 /// Luma 16 + 8 i (limited range, no colour) on the left of frame i.
@@ -133,7 +133,7 @@ fn a_gif_that_moves() {
 
 #[test]
 fn the_built_in_clip() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/clip.mp4");
+    let path = package().join("../../assets/clip.mp4");
     let source = open_input(&path).unwrap();
     assert_eq!(source.info().format, "H.264 384×216, BT.709 limited, via openh264");
     assert_eq!((source.info().frames, source.info().rate), (Some(120), Some(FrameRate { num: 24, den: 1 })));

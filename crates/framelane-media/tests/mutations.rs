@@ -1,8 +1,9 @@
 //! The fuzz targets' seeds, damaged at random: a small stand-in for the fuzzer, which needs its own build
 //! (`fuzz/README.md`). The ignored test does the same for a minute per target.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A generator of numbers that are random enough here, and the same in each run.
@@ -61,7 +62,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 
 /// Give `parse` damaged seeds until `more` says no; a panic names the input in hexadecimal.
 fn attack(target: &str, parse: fn(&[u8]), mut more: impl FnMut(u64) -> bool) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let folder = common::package().join("../../fuzz/seeds").join(target);
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
     let seeds: Vec<Vec<u8>> = files.iter().map(|f| fs::read(f).unwrap()).collect();

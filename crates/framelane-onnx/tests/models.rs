@@ -193,7 +193,7 @@ fn the_runtime_and_the_assumptions_are_told() {
 }
 
 fn own(name: &str) -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(name)
+    common::package().join("tests/models").join(name)
 }
 
 #[test]

@@ -26,6 +26,8 @@ const READING: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_millis(2200);
 /// A surface that could not be drawn into is asked again after this long.
 const RETRY: Duration = Duration::from_millis(100);
+/// So often in a row, until it counts as one that nobody sees.
+const PATIENCE: u32 = 3;
 /// A message stays this long.
 const MESSAGE: Duration = Duration::from_millis(3500);
 /// Points around the divider where the mouse takes hold of it.
@@ -55,6 +57,8 @@ pub(crate) struct App {
     dragging: bool,
     /// Nobody can see the window.
     covered: bool,
+    /// Times in a row that the surface gave nothing to draw into, for the same reason or because it is slow.
+    refused: u32,
 
     meter: Meter,
     rate: Rate,
@@ -66,8 +70,8 @@ pub(crate) struct App {
     last_screenshot: Option<PathBuf>,
     saving: Vec<JoinHandle<()>>,
 
+    taken: u64,
     shown: u64,
-    hidden: u64,
     drawn: u64,
     closed_by_user: bool,
     failed: Result<()>,
@@ -98,6 +102,7 @@ impl App {
             cursor: 0.0,
             dragging: false,
             covered: false,
+            refused: 0,
             meter: Meter::new(),
             rate: Rate::default(),
             rate_at: None,
@@ -106,8 +111,8 @@ impl App {
             message: None,
             last_screenshot: None,
             saving: Vec::new(),
+            taken: 0,
             shown: 0,
-            hidden: 0,
             drawn: 0,
             closed_by_user: false,
             failed: Ok(()),
@@ -124,7 +129,8 @@ impl App {
         Ok(WindowReport {
             shown: self.shown,
             replaced: self.link.replaced(),
-            hidden: self.hidden,
+            // Also the one that waits for the window to be seen again: it no longer will be.
+            hidden: self.taken - self.shown,
             closed_by_user: self.closed_by_user,
             path: self.link.path(),
             age: self.meter.ages(),
@@ -142,6 +148,7 @@ impl App {
             self.link.mailbox.give_back(old);
         }
         self.fresh = true;
+        self.taken += 1;
         true
     }
 
@@ -150,9 +157,9 @@ impl App {
         if self.screen.is_none() {
             return self.appear(events);
         }
-        if self.covered || self.is_minimised() {
+        if !self.can_be_seen() {
             // A file plays on, a stream stays young, and nothing is drawn.
-            self.hidden += u64::from(self.take());
+            self.take();
         } else {
             self.redraw();
         }
@@ -180,6 +187,10 @@ impl App {
         })
     }
 
+    fn can_be_seen(&self) -> bool {
+        !self.covered && self.refused < PATIENCE && !self.is_minimised()
+    }
+
     fn redraw(&self) {
         if let Some(screen) = &self.screen {
             screen.window.request_redraw();
@@ -190,8 +201,6 @@ impl App {
         if self.screen.is_none() || self.is_minimised() {
             return Ok(());
         }
-        // The frame that waited for the window to appear counts as one that is taken now.
-        let waited = self.fresh && self.shown == 0;
         let acquired = match &mut self.screen {
             Some(screen) => screen.acquire()?,
             None => return Ok(()),
@@ -203,13 +212,17 @@ impl App {
                 return Ok(());
             }
             Acquired::Hidden => {
-                self.hidden += u64::from(self.take());
+                self.refused += 1;
+                self.take();
                 self.retry_at = Some(Instant::now() + RETRY);
                 return Ok(());
             }
         };
+        self.refused = 0;
         // Only now, as late as can be: the wait for the refresh is over.
-        let new = self.take() || waited;
+        self.take();
+        // Taken now, or while the window was not there or not to be seen.
+        let new = self.fresh;
         let now = Instant::now();
         self.read_numbers(now, false);
         self.upload()?;
@@ -447,7 +460,7 @@ impl App {
         status.open = self.screen.is_some();
         status.size = self.screen.as_ref().map_or((0, 0), Screen::size);
         status.shown = self.shown;
-        status.hidden = self.hidden;
+        status.hidden = self.taken - self.shown - u64::from(self.fresh);
         status.drawn = self.drawn;
         status.paused = self.paused;
         status.split = self.split;
@@ -491,7 +504,9 @@ impl ApplicationHandler<Message> for App {
             self.message = None;
             self.redraw();
         }
-        let over = self.link.has_ended() && !self.fresh && !self.link.mailbox.has_ready();
+        // A picture that nobody sees is not waited for: a run would not end before somebody looks.
+        let waits = self.link.mailbox.has_ready() || self.fresh && self.can_be_seen();
+        let over = self.link.has_ended() && !waits;
         if over && (self.options.close_at_end || self.screen.is_none()) {
             self.close(events, false);
         }

@@ -18,7 +18,7 @@ thread_local! {
 /// The process's event loop, and the display server it belongs to. Give it back with [`keep`].
 pub(crate) fn take() -> Result<(EventLoop<Message>, Server)> {
     // Also asked when the loop exists: the server may be gone.
-    let server = server::find()?;
+    let (server, _until_connected) = server::find()?;
     if let Some(kept) = KEPT.with_borrow_mut(Option::take) {
         return Ok((ManuallyDrop::into_inner(kept), server));
     }

@@ -204,7 +204,9 @@ mod tests {
         let frame = Frame { rgb: &after, size, meta: &meta, before: Some((&before, size)) };
         let rgb = offscreen.draw(frame, target, Some(0.4), scale, content).unwrap();
 
-        let path = format!("{}/tests/reference/{name}.png", env!("CARGO_MANIFEST_DIR"));
+        // Where the package is now, as cargo says when it runs tests, or where it was compiled.
+        let package = std::env::var("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+        let path = format!("{package}/tests/reference/{name}.png");
         let (width, height) = (target.width as u32, target.height as u32);
         if std::env::var_os("UPDATE_REFERENCES").is_some() {
             image::save_buffer(&path, &rgb, width, height, image::ColorType::Rgb8).unwrap();

@@ -9,6 +9,15 @@ use {
     std::time::Duration,
 };
 
+/// A connection to the server that answered, to be kept until the window's own connection is made: an X server
+/// that is told so, as Xvfb is by default, starts afresh when its last client leaves, and refuses or forgets
+/// whoever comes in that moment.
+#[derive(Debug, Default)]
+pub(crate) struct Answered {
+    #[cfg(all(unix, not(target_os = "macos")))]
+    _x11: Option<x11rb::rust_connection::RustConnection>,
+}
+
 /// A display server that answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
@@ -42,18 +51,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Find a display server: Wayland first, then X11 (which a Wayland desktop usually offers too).
 #[cfg(all(unix, not(target_os = "macos")))]
-pub(crate) fn find() -> Result<Server> {
+pub(crate) fn find() -> Result<(Server, Answered)> {
     let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mut refused = Vec::new();
     if let Some(name) = var("WAYLAND_DISPLAY").or_else(|| var("WAYLAND_SOCKET")) {
         match ask_wayland(&name, var("XDG_RUNTIME_DIR").as_deref()) {
-            Ok(()) => return Ok(Server::Wayland(name)),
+            Ok(()) => return Ok((Server::Wayland(name), Answered::default())),
             Err(why) => refused.push(format!("Wayland {name}: {why}")),
         }
     }
     if let Some(name) = var("DISPLAY") {
         match ask_x11(&name) {
-            Ok(()) => return Ok(Server::X11(name)),
+            Ok(connection) => return Ok((Server::X11(name), Answered { _x11: Some(connection) })),
             Err(why) => refused.push(format!("X11 {name}: {why}")),
         }
     }
@@ -75,8 +84,8 @@ pub(crate) fn find() -> Result<Server> {
 
 /// Find the display server: the only one there is.
 #[cfg(not(all(unix, not(target_os = "macos"))))]
-pub(crate) fn find() -> Result<Server> {
-    Ok(Server::Native)
+pub(crate) fn find() -> Result<(Server, Answered)> {
+    Ok((Server::Native, Answered::default()))
 }
 
 #[cfg(all(unix, not(target_os = "macos")))]
@@ -94,15 +103,15 @@ fn ask_wayland(name: &str, runtime: Option<&str>) -> Result<(), String> {
 }
 
 #[cfg(all(unix, not(target_os = "macos")))]
-fn ask_x11(name: &str) -> Result<(), String> {
+fn ask_x11(name: &str) -> Result<x11rb::rust_connection::RustConnection, String> {
     // In a thread of its own: a server that is stopped, or a host that is not there, answers never.
     let (tell, answer) = mpsc::channel();
     let display = name.to_owned();
     std::thread::Builder::new()
         .name("ask the X server".into())
         .spawn(move || {
-            let said = x11rb::connect(Some(&display)).map(drop).map_err(|e| e.to_string());
-            let _ = tell.send(said);
+            let said = x11rb::connect(Some(&display)).map(|(connection, _)| connection);
+            let _ = tell.send(said.map_err(|e| e.to_string()));
         })
         .map_err(|e| e.to_string())?;
     answer

@@ -1,7 +1,7 @@
 //! Memory of rings: slots that grow inside a stated budget.
 
 use crate::batch::ALIGNMENT;
-use crate::device::{Buffer, Device, HostWrite, Memory};
+use crate::device::{Buffer, Device, Event, HostWrite, Memory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::feed::Arena;
 use std::sync::{Arc, Mutex};
@@ -95,12 +95,14 @@ pub(crate) struct PinnedArena<'a> {
     device: &'a Device,
     budget: &'a Budget,
     slot: &'a Slot,
+    /// The last copies out of it, all done.
+    copied: &'a [Event],
     mapped: Option<HostWrite>,
 }
 
 impl<'a> PinnedArena<'a> {
-    pub fn new(device: &'a Device, budget: &'a Budget, slot: &'a Slot) -> Self {
-        Self { device, budget, slot, mapped: None }
+    pub fn new(device: &'a Device, budget: &'a Budget, slot: &'a Slot, copied: &'a [Event]) -> Self {
+        Self { device, budget, slot, copied, mapped: None }
     }
 }
 
@@ -115,7 +117,7 @@ impl Arena for PinnedArena<'_> {
         let wanted = bytes.max(have.saturating_mul(2).min(self.budget.share));
         // The old memory is kept until there is new: a source that is refused may go on with less.
         let buffer = self.slot.at_least(self.device, self.budget, wanted)?;
-        let mut fresh = buffer.write_host()?;
+        let mut fresh = buffer.write_host_after(self.copied)?;
         if let Some(old) = &self.mapped {
             fresh[..keep].copy_from_slice(&old[..keep]);
         }

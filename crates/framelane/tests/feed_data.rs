@@ -36,7 +36,7 @@ fn one(device: &Device, write: Write) -> Batch {
 /// The bytes change, and then go, right after they were handed over, while the copy cannot even begin.
 #[test]
 fn f5_source_changes_after_handing_over() {
-    let device = Device::host();
+    let device = device();
     let (compute, gate) = (device.stream("compute").unwrap(), Gate::new());
     let write = |number: u64| -> Write {
         Box::new(move |slot| {
@@ -70,7 +70,7 @@ fn f5_source_changes_after_handing_over() {
 
 #[test]
 fn f15_small_and_empty() {
-    let device = Device::host();
+    let device = device();
     // No batches; fewer than the depth; batches of one row; an empty tensor in a dict.
     let (numbers, error) = drain(&Feeder::new(&device, Numbers::new(0), options("f15", 4)).unwrap());
     assert!(numbers.is_empty() && error.is_none());
@@ -109,7 +109,7 @@ fn f15_small_and_empty() {
 /// A batch that is larger, or smaller, than the one in use leaves that one as it was.
 #[test]
 fn f16_ragged_batches_leave_held_ones_alone() {
-    let device = Device::host_checked();
+    let device = checked_device();
     let compute = device.stream("compute").unwrap();
     let sizes = [100, 5000, 1, 40_000, 300, 7];
     let write = |size: usize| -> Write {
@@ -145,7 +145,7 @@ fn f16_ragged_batches_leave_held_ones_alone() {
 
 #[test]
 fn f23_types_strides_and_nesting() {
-    let device = Device::host();
+    let device = device();
     let f64s: Vec<u8> =
         [1.5_f64, -0.0, f64::NAN, f64::MIN_POSITIVE].iter().flat_map(|v| v.to_le_bytes()).collect();
     let bools = [1_u8, 0, 1];
@@ -214,7 +214,7 @@ fn f23_types_strides_and_nesting() {
 /// Every 16-bit pattern, NaN payloads and all, as f16 and as bf16.
 #[test]
 fn f24_halves_bit_for_bit() {
-    let device = Device::host();
+    let device = device();
     let all: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
     let theirs = all.clone();
     let batch = one(
@@ -231,7 +231,7 @@ fn f24_halves_bit_for_bit() {
 
 #[test]
 fn tensors_are_aligned_and_travel_in_one_copy() {
-    let device = Device::host();
+    let device = device();
     let batch = one(
         &device,
         Box::new(|slot| {
@@ -250,7 +250,7 @@ fn tensors_are_aligned_and_travel_in_one_copy() {
 #[test]
 fn budgets_name_the_sum_before_anything_is_allocated() {
     for memory in [Memory::Pinned, Memory::Device] {
-        let device = Device::host();
+        let device = device();
         let mut options = Options { pinned_slots: Some(2), ..options("tight", 2) };
         match memory {
             Memory::Pinned => options.pinned_budget = 9_999,
@@ -298,7 +298,7 @@ fn budget_of_slots_times_batch_is_enough() {
     };
     for by_name in [true, false] {
         for sizes in [[3, 3, 3, 3, 3, 3], [1, 2, 3, 3, 3, 3], [3, 1, 2, 1, 3, 3], [1, 1, 1, 3, 3, 3]] {
-            let device = Device::host();
+            let device = device();
             let options = Options {
                 pinned_slots: Some(3),
                 pinned_budget: 3 * 768,
@@ -320,7 +320,7 @@ fn budget_of_slots_times_batch_is_enough() {
 
 #[test]
 fn growth_to_max_depth_is_bounded() {
-    let device = Device::host();
+    let device = device();
     let options = Options { max_depth: Some(4), ..options("grow", 1) };
     let feeder = Feeder::new(&device, Numbers::even(30, 512), options).unwrap();
     let mut held: Vec<_> = (0..4).map(|_| feeder.next_batch().unwrap().unwrap()).collect();
@@ -339,7 +339,7 @@ fn growth_to_max_depth_is_bounded() {
 
 #[test]
 fn impossible_shapes_are_refused() {
-    let device = Device::host();
+    let device = device();
     let half = usize::MAX / 2;
     for shape in
         [vec![usize::MAX, 2], vec![half, 2, 2], vec![half + 1], vec![half - 10], vec![1 << 33, 1 << 33]]
@@ -362,7 +362,7 @@ fn impossible_shapes_are_refused() {
 /// A source that was refused room may go on with less, and nothing of what was refused remains.
 #[test]
 fn refused_tensors_leave_nothing_behind() {
-    let device = Device::host();
+    let device = device();
     let write: Write = Box::new(|slot| {
         let big = TensorSpec::new(DType::U8, [10_000]);
         slot.tensor("kept", &TensorSpec::new(DType::U8, [5]))?.fill(5);

@@ -46,7 +46,7 @@ struct Outcome {
 
 /// Consume all of it, `work` a batch, and report.
 fn consume(make: impl FnOnce(&Device, Options) -> Feeder, work: Duration, by_asking: bool) -> Outcome {
-    let device = Device::host();
+    let device = device();
     let recorder = Recorder::new();
     let sink = recorder.group(Stage::Sink, 1);
     let options = Options { recorder: Some(recorder.clone()), ..options("f20", 2) };
@@ -147,7 +147,7 @@ fn f20_consumer_is_the_slowest() {
 fn r10_outcomes_add_up_when_cancelled() {
     for round in 0..200_u64 {
         let mut rng = Rng(round);
-        let device = Device::host();
+        let device = device();
         let recorder = Recorder::new();
         let policy = if rng.one_in(2) { latest("r10", 2) } else { options("r10", 2) };
         let options = Options { recorder: Some(recorder.clone()), ..policy };

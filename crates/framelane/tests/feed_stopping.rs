@@ -45,7 +45,7 @@ fn f9_source_fails_or_panics() {
                 let context = format!("depth {depth}, batch {at}, panics {panics}");
                 let twist = || if panics { Twist::Panic(at) } else { Twist::Fail(at) };
                 let options = || options("f9", depth as usize);
-                let device = Device::host();
+                let device = device();
                 let source = Numbers::new(COUNT).twist(twist());
                 let feeder = Feeder::new(&device, source, options()).unwrap();
                 assert_fails_at(feeder, at, panics, &context);
@@ -96,7 +96,7 @@ fn f9_source_fails_or_panics() {
 /// After the error another epoch may be tried; it begins with batch 0 and not with what was left over.
 #[test]
 fn f10_a_new_epoch_after_an_error_is_new() {
-    let device = Device::host();
+    let device = device();
     let source = Numbers::new(9).twist(Twist::Fail(5));
     let feeder = Feeder::new(&device, source, options("f10", 3)).unwrap();
     for _ in 0..3 {
@@ -109,7 +109,7 @@ fn f10_a_new_epoch_after_an_error_is_new() {
 #[test]
 fn f12_consumer_panics() {
     // In the process: dropping the feeder while unwinding is an orderly stop.
-    let device = Device::host();
+    let device = device();
     for interruptible in [false, true] {
         let gate = Gate::new();
         let source = Numbers { interruptible, ..Numbers::new(9).twist(Twist::Block(3, gate.clone())) };
@@ -163,7 +163,7 @@ fn await_line(out: &mut impl BufRead, what: &str) {
 fn f12_a_process_whose_consumer_panics_ends() {
     const NAME: &str = "f12_a_process_whose_consumer_panics_ends";
     if is_child(NAME) {
-        let device = Device::host();
+        let device = device();
         let feeder = Feeder::new(&device, Numbers::new(u64::MAX), options("f12", 2)).unwrap();
         for batch in &feeder {
             if batch.unwrap().index() == 20 {
@@ -185,7 +185,7 @@ fn f12_a_process_whose_consumer_panics_ends() {
 fn f22_killed_and_started_again() {
     const NAME: &str = "f22_killed_and_started_again";
     if is_child(NAME) {
-        let device = Device::host();
+        let device = device();
         let feeder = Feeder::new(&device, Numbers::new(u64::MAX), options("f22", 2)).unwrap();
         for batch in &feeder {
             let index = batch.unwrap().index();
@@ -206,7 +206,7 @@ fn f22_killed_and_started_again() {
 
 #[test]
 fn f13_a_source_that_blocks_is_named() {
-    let device = Device::host();
+    let device = device();
     let gate = Gate::new();
     let source = Numbers::new(9).twist(Twist::Block(2, gate.clone()));
     let feeder = Feeder::new(&device, source, options("f13", 4)).unwrap();
@@ -226,7 +226,7 @@ fn f13_a_source_that_blocks_is_named() {
 
 #[test]
 fn f13_an_interrupted_source_stops() {
-    let device = Device::host();
+    let device = device();
     let gate = Gate::new();
     let source = Numbers { interruptible: true, ..Numbers::new(9).twist(Twist::Block(2, gate.clone())) };
     let feeder = Feeder::new(&device, source, options("f13", 4)).unwrap();
@@ -240,7 +240,7 @@ fn f13_an_interrupted_source_stops() {
 
 #[test]
 fn f13_a_blocked_iterator_or_converter_is_named() {
-    let device = Device::host();
+    let device = device();
     for pinned_slots in [None, Some(1), Some(20)] {
         let (gate, other_gate) = (Gate::new(), Gate::new());
         let options = Options { pinned_slots, ..options("f13", 2) };
@@ -280,7 +280,7 @@ fn f13_a_blocked_iterator_or_converter_is_named() {
 /// What waits to be converted when the feed is cancelled is not begun any more.
 #[test]
 fn cancel_begins_no_more_conversions() {
-    let (device, gate) = (Device::host(), Gate::new());
+    let (device, gate) = (device(), Gate::new());
     let (wait, begun) = (gate.clone(), Arc::new(AtomicU64::new(0)));
     let count = begun.clone();
     let convert = move |number, slot: &mut SlotWriter<'_>| {
@@ -302,7 +302,7 @@ fn cancel_begins_no_more_conversions() {
 /// The consumer's own stream is stuck, so that a copy is, so that the feed is.
 #[test]
 fn f13_a_stuck_copy_is_named() {
-    let device = Device::host();
+    let device = device();
     let named = (0..20).any(|_| {
         let (compute, gate) = (device.stream("compute").unwrap(), Gate::new());
         let opener = Opener(gate.clone());
@@ -328,7 +328,7 @@ fn f13_a_stuck_copy_is_named() {
 
 #[test]
 fn rewind_waits_for_the_end_and_for_nobody_twice() {
-    let device = Device::host();
+    let device = device();
     let feeder = Feeder::new(&device, Numbers::new(4), options("rewind", 2)).unwrap();
     assert_eq!(feeder.rewind().unwrap_err().kind(), ErrorKind::Argument);
     drain(&feeder);
@@ -365,7 +365,7 @@ fn rewind_after_a_timeout_of_the_source() {
             Ok(self.0 < 4)
         }
     }
-    let device = Device::host();
+    let device = device();
     let feeder = Feeder::new(&device, Camera(0), options("camera", 2)).unwrap();
     let told = |error: Error| assert_eq!(error.to_string(), "no picture came");
     told(feeder.next_batch().unwrap_err());
@@ -399,7 +399,7 @@ fn cancel_ends_a_rewind() {
             Ok(true)
         }
     }
-    let (device, gate) = (Device::host(), Gate::new());
+    let (device, gate) = (device(), Gate::new());
     let feeder = Feeder::new(&device, Slow(gate.clone()), options("slow", 2)).unwrap();
     assert!(feeder.next_batch().unwrap().is_none());
     std::thread::scope(|s| {
@@ -416,7 +416,7 @@ fn cancel_ends_a_rewind() {
 #[test]
 fn dropping_the_feeder_while_it_is_held_back() {
     // By a held batch: the feed's thread, or a converter, waits for a slot.
-    let device = Device::host();
+    let device = device();
     for threads in [0, 1, 4] {
         let feeder = match threads {
             0 => Feeder::new(&device, Numbers::new(90), options("held back", 1)).unwrap(),
@@ -442,7 +442,7 @@ fn dropping_the_feeder_while_it_is_held_back() {
 /// hold the consumer up for ever.
 #[test]
 fn dropping_the_feeder_while_the_consumers_stream_is_stuck() {
-    let device = Device::host();
+    let device = device();
     let (compute, gate) = (device.stream("compute").unwrap(), Gate::new());
     let feeder = Feeder::new(&device, Numbers::new(9), options("stuck", 1)).unwrap();
     let batch = feeder.next_batch().unwrap().unwrap();
@@ -471,7 +471,7 @@ fn dropping_the_feeder_while_the_consumers_stream_is_stuck() {
 
 #[test]
 fn any_order_of_dropping() {
-    let device = Device::host();
+    let device = device();
     let stream = device.stream("consumer").unwrap();
     for order in 0..6 {
         let feeder = Feeder::new(&device, Numbers::new(9), options("orders", 2)).unwrap();
@@ -511,7 +511,7 @@ fn dropping_the_feeder_on_its_own_thread() {
             Ok(true)
         }
     }
-    let device = Device::host();
+    let device = device();
     let (place, dropped) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
     let source = Suicidal(place.clone(), dropped.clone());
     let feeder = Feeder::new(&device, source, options("own thread", 1)).unwrap();
@@ -561,7 +561,7 @@ fn panics_in_odd_places() {
             assert!(!self.gone, "no end");
         }
     }
-    let device = Device::host();
+    let device = device();
     let odd = Odd { name: false, gone: false, interrupt: false };
     let feeder = Feeder::new(&device, Odd { name: true, ..odd }, options("odd", 2)).unwrap();
     assert_eq!(feeder.next_batch_for(SECOND).unwrap_err().kind(), ErrorKind::Panic);
@@ -585,7 +585,7 @@ fn panics_in_odd_places() {
 /// Options that make no sense are refused, not bent.
 #[test]
 fn senseless_options_are_refused() {
-    let device = Device::host();
+    let device = device();
     let none = Numbers::new(0);
     let zero_depth = Feeder::new(&device, none, options("no", 0));
     assert_eq!(zero_depth.unwrap_err().kind(), ErrorKind::Argument);
@@ -602,7 +602,7 @@ fn senseless_options_are_refused() {
 /// being converted is not begun again.
 #[test]
 fn cancel_races_with_everything() {
-    let device = Device::host();
+    let device = device();
     for round in 0..150_u64 {
         let mut rng = Rng(round);
         let threads = [0, 1, 3][rng.below(3)];

@@ -1,11 +1,12 @@
 //! `framelane play`: choose everything, say what was chosen, run, and report.
 //!
-//! Reading order: `options` (what the command line means) → `playlist` (inputs as one source) → `output` (where
+//! Reading order: `options` (what the command line means, with `overwrite`) → `playlist` (inputs as one source) → `output` (where
 //! results go) → `pipeline` (the threads) with `stamps`, `readback`, `target`, `tally` and `stop`.
 
 mod choose;
 pub mod options;
 mod output;
+mod overwrite;
 mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;
@@ -24,7 +25,7 @@ use crate::args::PlayArgs;
 use crate::console;
 use crate::exit::{Ended, Failure, Outcome};
 use crate::progress::Progress;
-use crate::report::{Paths, RunReport};
+use crate::report::{Paths, RunReport, WindowFrames};
 use crate::signals;
 use framelane::device::Device;
 use framelane::frame::FrameRate;
@@ -65,7 +66,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
     let asked = stop.clone();
     signals::listen(move |code| asked.request(Why::Signal(code)))?;
     let paced = !list.is_live();
-    let Opened { output, why } = output::open(&options.to, size, &list, policy, paced)?;
+    let Opened { output, why } = output::open(&options, size, &list, policy, paced)?;
     tell("output", &output.describe());
     why.iter().for_each(|why| tell("", why));
     let mut json = options.json.as_ref().map(JsonFile::create).transpose()?;
@@ -195,6 +196,7 @@ impl Describe {
         RunReport {
             figures,
             paths: Paths { device: self.device, runtime: self.runtime, display },
+            window: shown.map(|shown| WindowFrames { shown: shown.shown, hidden: shown.hidden }),
             input: self.input,
             model: self.model,
             output: self.output,

@@ -1,5 +1,6 @@
 //! What the command line of `play` means.
 
+use super::overwrite;
 use crate::args::{Hints, PlayArgs, PolicyArg};
 use framelane::ring::Policy;
 use framelane::{Error, ErrorKind, Result};
@@ -98,16 +99,7 @@ impl Options {
         if self.looped && self.inputs.iter().any(|i| i == "-") {
             return wrong("standard input cannot be played again: leave out --loop, or give a file".into());
         }
-        // Creating the output would destroy the input before it is read.
-        if let To::Path(to) = &self.to
-            && let Ok(to_file) = Path::new(to).canonicalize()
-            && to_file.is_file()
-            && let Some(same) =
-                self.inputs.iter().find(|i| Path::new(i).canonicalize().is_ok_and(|i| i == to_file))
-        {
-            return wrong(format!("{same} cannot be read and replaced at once: give --to another name"));
-        }
-        Ok(())
+        overwrite::check(self)
     }
 }
 
@@ -200,5 +192,11 @@ mod tests {
         let other = folder.path().join(".").join("a.y4m");
         assert!(resolve(&[file, "--to", other.to_str().unwrap()]).is_err());
         assert!(resolve(&[file, "--to", &format!("{file}.mp4")]).is_ok());
+        assert!(resolve(&[file, "--json", other.to_str().unwrap()]).is_err());
+        assert!(resolve(&["--model", file, "--json", other.to_str().unwrap()]).is_err());
+        let same = format!("{file}.mp4");
+        assert!(resolve(&[file, "--to", &same, "--json", &same]).is_err());
+        let folder = folder.path().to_str().unwrap();
+        assert!(resolve(&[folder, "--to", &format!("{folder}/")]).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Opening what results are shown in or written to.
 
-use super::options::To;
+use super::options::{Options, To};
+use super::overwrite;
 use super::playlist::Playlist;
 use super::target::Target;
 use framelane::Result;
@@ -8,6 +9,7 @@ use framelane::frame::ImageSize;
 use framelane::ring::Policy;
 use framelane_media::{Sink, SinkSpec, create};
 use framelane_show::{Pane, Window, WindowOptions};
+use std::path::Path;
 
 /// Where results go without a screen.
 const FALLBACK: &str = "framelane-out.mp4";
@@ -25,15 +27,21 @@ pub struct Opened {
     pub why: Option<String>,
 }
 
-/// Open what `to` says, for pictures of `size`.
+/// Open what `--to` says, for pictures of `size`.
 ///
 /// # Errors
 /// Of the window, if one was asked for by name, and of files.
-pub fn open(to: &To, size: ImageSize, list: &Playlist, policy: Policy, paced: bool) -> Result<Opened> {
+pub fn open(
+    options: &Options,
+    size: ImageSize,
+    list: &Playlist,
+    policy: Policy,
+    paced: bool,
+) -> Result<Opened> {
     let spec = SinkSpec::new(size, list.rate());
     let file = |target: &str| Ok::<_, framelane::Error>(Output::File(create(target, &spec)?));
     let opened = |output| Opened { output, why: None };
-    match to {
+    match &options.to {
         To::Window => window(policy, list, paced).map(opened),
         To::None => Ok(opened(Output::Nowhere)),
         To::Stdout => file("-").map(opened),
@@ -41,6 +49,8 @@ pub fn open(to: &To, size: ImageSize, list: &Playlist, policy: Policy, paced: bo
         To::Auto => match window(policy, list, paced) {
             Ok(window) => Ok(opened(window)),
             Err(why) => {
+                // It may be what an earlier run has written.
+                overwrite::refuse(options, Path::new(FALLBACK), "--to")?;
                 Ok(Opened { output: file(FALLBACK)?, why: Some(format!("because {}", reason(&why))) })
             }
         },

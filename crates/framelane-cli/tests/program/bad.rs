@@ -192,7 +192,9 @@ fn a_closed_pipe_ends_the_run() {
 
 #[test]
 fn a_reader_of_words_may_go() {
-    for args in [&["doctor"][..], &["inspect", &asset("upscale.onnx")], &["play", "--help"]] {
+    let figures =
+        ["play", "testsrc:64x48", "--frames", "2", "--model", "none", "--to", "none", "--json", "-"];
+    for args in [&["doctor"][..], &["inspect", &asset("upscale.onnx")], &["play", "--help"], &figures] {
         let mut child = framelane(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();

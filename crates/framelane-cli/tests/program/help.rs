@@ -25,7 +25,7 @@ pub struct Run {
 
 /// The program, without a screen, speaking to no terminal, with tract alone.
 pub fn framelane<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_framelane"));
+    let mut command = Command::new(where_now("CARGO_BIN_EXE_framelane", env!("CARGO_BIN_EXE_framelane")));
     command.args(args).stdin(Stdio::null());
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "RUST_BACKTRACE"] {
         command.env_remove(name);
@@ -33,6 +33,12 @@ pub fn framelane<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command 
     // No library of that name: whatever is installed, the test sees the same machine.
     command.env("ORT_DYLIB_PATH", "/nonexistent/libonnxruntime.so");
     command
+}
+
+/// What the tests need may be elsewhere than where it was compiled: cargo, and whoever runs them without cargo, says
+/// so in the variable of the same name.
+fn where_now(variable: &str, compiled: &str) -> PathBuf {
+    std::env::var_os(variable).unwrap_or(compiled.into()).into()
 }
 
 /// `framelane play`, its figures as JSON on standard output unless it goes elsewhere.
@@ -150,7 +156,8 @@ impl Figures {
 
 /// A file of the repository's assets.
 pub fn asset(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets").join(name);
+    let package = where_now("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));
+    let path = package.join("../../assets").join(name);
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 

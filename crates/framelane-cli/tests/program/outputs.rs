@@ -64,8 +64,51 @@ fn an_input_is_not_its_own_output() {
     let file = folder.name("a.y4m");
     play(&["testsrc:64x48", "--frames", "2", "--model", "none", "--to", &file]).ok();
     let before = std::fs::read(folder.path("a.y4m")).unwrap();
-    play(&[&file, "--to", &file]).failed(2);
-    assert_eq!(std::fs::read(folder.path("a.y4m")).unwrap(), before);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("a.y4m", folder.path("soft.y4m")).unwrap();
+        std::fs::hard_link(folder.path("a.y4m"), folder.path("hard.y4m")).unwrap();
+    }
+    std::fs::create_dir(folder.path("sub")).unwrap();
+    let names =
+        if cfg!(unix) { &["soft.y4m", "hard.y4m", "sub/../a.y4m", "./a.y4m"][..] } else { &["./a.y4m"] };
+    for name in names {
+        for option in ["--to", "--json"] {
+            for (input, output) in [(&*file, *name), (*name, &*file)] {
+                let mut command = framelane(["play", input, option, output]);
+                let said = run(command.current_dir(folder.path("."))).failed(2);
+                assert!(
+                    said.contains(input) && said.contains(&format!("give {option} another name")),
+                    "{said}"
+                );
+                assert_eq!(std::fs::read(folder.path("a.y4m")).unwrap(), before);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_an_earlier_run_wrote_is_not_replaced_while_it_is_read() {
+    let folder = Folder::new();
+    let file = folder.name("framelane-out.mp4");
+    play(&["testsrc:64x48", "--frames", "2", "--model", "none", "--to", &file]).ok();
+    let before = std::fs::read(&file).unwrap();
+    // Without a screen and without --to, this is also the name of the output.
+    let mut command = framelane(["play", "framelane-out.mp4", "--model", "none"]);
+    let said = run(command.current_dir(folder.path("."))).failed(1);
+    assert!(said.contains("framelane-out.mp4 cannot be read and replaced at once"), "{said}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn pictures_are_not_replaced_while_they_are_read() {
+    let folder = Folder::new();
+    let pictures = folder.name("pictures/");
+    play(&["testsrc:64x48", "--frames", "2", "--model", "none", "--to", &pictures]).ok();
+    for input in [&*pictures, &folder.name("pictures"), &folder.name("pictures/frame-000001.png")] {
+        let said = play(&[input, "--model", "none", "--to", &pictures]).failed(2);
+        assert!(said.contains("cannot be read and replaced at once"), "{said}");
+    }
 }
 
 #[test]
@@ -86,7 +129,7 @@ fn the_json_is_complete() {
     assert_eq!(figures["paths"]["device"], "cpu");
     assert!(figures["paths"]["runtime"].as_str().unwrap().starts_with("tract"), "{figures}");
     assert_eq!(figures["paths"]["display"], "none");
-    assert!(figures["error"].is_null() && figures["stopped"].is_null());
+    assert!(figures["error"].is_null() && figures["stopped"].is_null() && figures["window"].is_null());
 }
 
 #[test]

@@ -37,6 +37,34 @@ fn kill_finishes_the_file() {
     stopped_by("TERM", 143);
 }
 
+/// Nobody reads what is written, so the run cannot finish what it has begun; a second Ctrl-C does not wait for that.
+#[cfg(unix)]
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    use std::io::Read;
+    use std::process::Stdio;
+    let folder = Folder::new();
+    let json = folder.name("figures.json");
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let args = ["play", "testsrc:640x480", "--model", "none", "--to", "-", "--json", &json];
+        let mut child = framelane(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = child.id().to_string();
+        // The first frame is more than a pipe holds: once it has begun, the run waits for us.
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 1000]).unwrap();
+        // Signals of one kind that come close together are one signal, so they are sent until it has ended.
+        wait_until("the end of the program", || {
+            let kill = std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status();
+            assert!(kill.unwrap().success(), "a child that was not waited for can be sent signals");
+            child.try_wait().unwrap().is_some()
+        });
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        let mut rest = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut rest).unwrap();
+        assert!(!rest.contains(" in = ") && !rest.contains("panicked"), "no table: {rest}");
+        assert_eq!(std::fs::read(folder.path("figures.json")).unwrap(), b"", "no figures");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_wait_for_standard_input() {

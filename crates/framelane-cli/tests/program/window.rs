@@ -58,6 +58,10 @@ fn every_frame_of_a_recording_is_shown() {
     if let Some(run) = on_screen("every_frame_of_a_recording_is_shown", &args) {
         let figures = run.ok().figures();
         assert_eq!(figures.frames(), [30, 30, 0, 0]);
+        let window = &figures.0["window"];
+        let (shown, hidden) = (window["shown"].as_u64().unwrap(), window["hidden"].as_u64().unwrap());
+        assert_eq!(shown + hidden, 30, "each frame out was seen or is counted as hidden");
+        assert!(shown > 0, "{window}");
         let path = figures.0["paths"]["display"].as_str().unwrap();
         assert!(path.starts_with("host-upload"), "{path}");
         // 29 steps at 60 a second, not as fast as the machine can.

@@ -1,5 +1,6 @@
 //! Devices, contexts, and what is said where there are none.
 
+use crate::common::skip;
 use crate::gpu;
 use framelane_cuda::{Context, Kind, device_count, device_is_active, devices, driver_version};
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::process::Command;
 /// One sentence, whatever is missing.
 #[test]
 fn without_a_gpu_one_sentence_says_why() {
-    let Err(error) = Context::open(0) else { return println!("skipped: there is a GPU") };
+    let Err(error) = Context::open(0) else { return skip("there is a GPU") };
     let sentence = error.to_string();
     assert!(matches!(error.kind(), Kind::NoDriver | Kind::OldDriver | Kind::NoDevice), "{sentence}");
     assert!(!sentence.contains('\n') && sentence.len() < 250, "{sentence}");
@@ -56,7 +57,7 @@ fn looking_at_devices_starts_none_and_device_1_leaves_device_0_alone() {
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(child.status.success(), "{said}{}", String::from_utf8_lossy(&child.stderr));
     if device_count().unwrap() < 2 {
-        println!("skipped in part: one GPU, so nothing was run on device 1");
+        println!("not checked: one GPU, so nothing was run on device 1");
     }
 }
 

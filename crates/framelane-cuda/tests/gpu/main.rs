@@ -1,8 +1,10 @@
-//! Tests on a GPU. Without one each says so and passes; `driver` also tests what is said then.
+//! Tests on a GPU. Without one each is skipped; `driver` also tests what is said then.
 //!
 //! Work is held back by a kernel that spins, never by a sleep on the CPU.
 #![allow(missing_docs)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod driver;
 mod graph;
 mod kernels;
@@ -28,7 +30,7 @@ impl Deref for Gpu {
     }
 }
 
-/// The first GPU, or a line that says why the test is skipped.
+/// The first GPU; without one the test is skipped.
 fn gpu() -> Option<Gpu> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -38,7 +40,7 @@ fn gpu() -> Option<Gpu> {
             Some(Gpu { context, _alone: alone })
         }
         Err(error) => {
-            println!("skipped: no CUDA device: {error}");
+            common::skip(format_args!("no CUDA device: {error}"));
             None
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{LONG, download, gpu, pattern, pinned, stream, upload};
 use framelane_cuda::sys::{self, CUresult};
-use framelane_cuda::{DeviceBuffer, EventOptions, Kind, PinnedBuffer, PinnedKind, Stream};
+use framelane_cuda::{DeviceBuffer, EventOptions, Flag, Kind, PinnedBuffer, PinnedKind, Stream};
 use std::time::{Duration, Instant};
 
 fn current() -> sys::CUcontext {

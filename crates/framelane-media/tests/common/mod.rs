@@ -106,6 +106,11 @@ pub fn psnr(a: &[u8], b: &[u8]) -> f64 {
     10.0 * (255.0 * 255.0 * a.len() as f64 / error.max(1e-9)).log10()
 }
 
+/// This package's folder: where it is now, as cargo says when it runs tests, or where it was compiled.
+pub fn package() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into()).into()
+}
+
 /// A folder for one test.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()

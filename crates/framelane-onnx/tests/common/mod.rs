@@ -9,8 +9,13 @@ use framelane_onnx::{ImageModel, OnnxFile, Options, Overrides, Runtime, load, on
 use std::io::Write;
 use std::path::PathBuf;
 
+/// This package's folder: where it is now, as cargo says when it runs tests, or where it was compiled.
+pub fn package() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into()).into()
+}
+
 pub fn asset(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../assets").join(name)
+    package().join("../../assets").join(name)
 }
 
 pub fn file(name: &str) -> OnnxFile {

@@ -2,7 +2,7 @@
 
 use crate::child::{BEFORE, SIZE, before, picture};
 use crate::driver::{Program, Stage, like_reference, pairs};
-use crate::xvfb::{Shot, Xvfb};
+use crate::xvfb::{Client, Shot, Xvfb};
 use std::time::{Duration, Instant};
 
 type Case = fn();
@@ -18,6 +18,10 @@ pub const CASES: &[(&str, Case)] = &[
     ("screenshots_are_exact", screenshots_are_exact),
     ("resized_and_letterboxed", resized_and_letterboxed),
     ("unmapped_and_mapped_again", unmapped_and_mapped_again),
+    ("covered_and_seen_again", covered_and_seen_again),
+    ("a_file_ends_while_nobody_sees_it", a_file_ends_while_nobody_sees_it),
+    ("full_screen_is_asked_for_and_left", full_screen_is_asked_for_and_left),
+    ("full_screen_without_a_window_manager", full_screen_without_a_window_manager),
     ("closed_by_q", closed_by_q),
     ("closed_by_escape", closed_by_escape),
     ("closed_by_the_button", closed_by_the_button),
@@ -31,6 +35,7 @@ pub const CASES: &[(&str, Case)] = &[
     ("no_server_is_a_sentence", no_server_is_a_sentence),
     ("a_server_that_stopped_is_a_sentence", a_server_that_stopped_is_a_sentence),
     ("a_missing_library_is_a_sentence", a_missing_library_is_a_sentence),
+    ("a_server_that_resets_is_not_made_to", a_server_that_resets_is_not_made_to),
     ("a_server_that_dies_ends_the_program", a_server_that_dies_ends_the_program),
 ];
 
@@ -253,6 +258,102 @@ fn unmapped_and_mapped_again() {
     assert_eq!((shown + hidden, status["replaced"].as_str()), (19, "0"));
 }
 
+/// Pushes frames until one was taken that nobody saw; the next frame's number.
+fn cover_and_play_on(stage: &mut Stage, cover: &Client) -> u64 {
+    cover.cover();
+    // The server tells the window in its own time.
+    let enough = Instant::now() + crate::driver::DEADLINE;
+    let mut n = 2;
+    while stage.program.status()["hidden"] == "0" {
+        assert!(Instant::now() < enough, "the window still counts {n} frames as seen");
+        assert_eq!(stage.program.frame(n), "Shown");
+        n += 1;
+    }
+    n
+}
+
+fn covered_and_seen_again() {
+    let mut stage = Stage::set(&["fifo"], "frame 1").without_numbers();
+    let cover = stage.server.client();
+    let mut n = cover_and_play_on(&mut stage, &cover);
+    for _ in 0..5 {
+        assert_eq!(stage.program.frame(n), "Shown");
+        n += 1;
+    }
+    drop(cover);
+    stage.see("the last frame", is_frame(n - 1));
+    let status = stage.program.wait("all should be counted", |status| {
+        let count = |key: &str| status[key].parse::<u64>().unwrap();
+        count("shown") + count("hidden") == n - 1
+    });
+    assert!(status["hidden"].parse::<u64>().unwrap() >= 5, "{status:?}");
+}
+
+fn a_file_ends_while_nobody_sees_it() {
+    let mut stage = Stage::set(&["fifo", "close-at-end"], "frame 1");
+    let cover = stage.server.client();
+    let n = cover_and_play_on(&mut stage, &cover);
+    stage.program.say("finish");
+    let report = pairs(&stage.program.hear("report"));
+    let count = |key: &str| report[key].parse::<u64>().unwrap();
+    assert_eq!((count("shown") + count("hidden"), count("replaced")), (n - 1, 0));
+    assert!(count("hidden") > 0 && stage.program.exit().success());
+}
+
+/// A window manager makes the window as large as the screen when it is asked to; here the test does.
+fn full_screen_is_asked_for_and_left() {
+    let mut stage = Stage::set(&[], "frame 1").without_numbers();
+    stage.client.listen_as_window_manager();
+    let asked = |client: &Client, on: bool| {
+        let heard = crate::driver::until("a request should be heard", || client.full_screen_asked());
+        assert_eq!(heard, on);
+    };
+    stage.client.key('f');
+    asked(&stage.client, true);
+    stage.client.resize(stage.window, 1024, 768);
+    stage.program.wait_for("size", "1024x768");
+    assert_eq!(stage.program.wait_for("full_screen", "true")["open"], "true");
+    assert_eq!(stage.program.frame(2), "Shown");
+    stage.see("frame 2 between bars", |shot| {
+        // 640×360 in 1024×768 is 1024×576, and 96 rows are left above and below.
+        let pixel = |y: usize| &shot.rgb[(y * shot.width + 512) * 3..][..3];
+        let bars = [[22, 24, 29]; 2];
+        match (shot.width, shot.height) == (1024, 768) && [pixel(90), pixel(677)] == bars {
+            true if pixel(384)[2].abs_diff(2 * 47) <= 2 => Ok(()),
+            _ => Err(format!("{}×{}, middle {:?}", shot.width, shot.height, pixel(384))),
+        }
+    });
+    // Escape leaves full screen, not the window.
+    stage.client.press(ESCAPE);
+    asked(&stage.client, false);
+    stage.client.resize(stage.window, SIZE.width as u32, SIZE.height as u32);
+    stage.program.wait_for("full_screen", "false");
+    stage.see("frame 2", is_frame(2));
+    expect_closed_after(stage, 2);
+}
+
+/// Nobody does what `f` asks for: the window stays as it is, and everything goes on.
+fn full_screen_without_a_window_manager() {
+    let mut stage = Stage::set(&[], "frame 1").without_numbers();
+    for (n, on) in [(2, "true"), (3, "false"), (4, "true")] {
+        stage.client.key('f');
+        stage.program.wait_for("full_screen", on);
+        assert_eq!(stage.program.frame(n), "Shown");
+        stage.program.wait_for("shown", &n.to_string());
+    }
+    stage.client.key('f');
+    stage.program.wait_for("full_screen", "false");
+    expect_closed_after(stage, 4);
+}
+
+/// `q` ends it, and so many frames were shown.
+fn expect_closed_after(mut stage: Stage, shown: u64) {
+    stage.client.key('q');
+    let report = pairs(&stage.program.hear("report"));
+    assert_eq!((report["shown"].as_str(), report["by_user"].as_str()), (&*shown.to_string(), "true"));
+    assert!(stage.program.exit().success());
+}
+
 /// The stream must hear of it, and the program must end well.
 fn expect_closed(mut stage: Stage, by_user: bool) {
     let report = pairs(&stage.program.hear("report"));
@@ -397,6 +498,17 @@ fn a_server_that_stopped_is_a_sentence() {
     expect_error(Some(&server.display), &[], &["Unsupported", "no answer within 5 seconds"]);
     assert!(begun.elapsed() < Duration::from_secs(15));
     server.signal("CONT");
+}
+
+/// Between asking whether the server answers and opening the window there is always a client.
+fn a_server_that_resets_is_not_made_to() {
+    let server = Xvfb::start_resetting().unwrap();
+    server.client().leave_a_mark();
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(Some(&server.display), folder.path(), &[], &[]);
+    program.say("frame 1");
+    program.wait_for("shown", "1");
+    assert!(server.client().sees_the_mark(), "the server has started afresh");
 }
 
 fn a_missing_library_is_a_sentence() {

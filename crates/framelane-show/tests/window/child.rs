@@ -117,7 +117,7 @@ fn stream(pane: Pane, orders: &Receiver<String>) {
 fn tell_status(handle: &WindowHandle) {
     let s = handle.status();
     println!(
-        "status open={} size={}x{} shown={} hidden={} replaced={} drawn={} paused={} split={} info={} help={} ended={} screenshot={}",
+        "status open={} size={}x{} shown={} hidden={} replaced={} drawn={} paused={} split={} info={} help={} full_screen={} ended={} screenshot={}",
         s.open,
         s.size.0,
         s.size.1,
@@ -129,6 +129,7 @@ fn tell_status(handle: &WindowHandle) {
         s.split.map_or("none".into(), |split| format!("{split:.3}")),
         s.info,
         s.help,
+        s.full_screen,
         s.ended,
         s.screenshot.map_or("none".into(), |path| path.display().to_string()),
     );

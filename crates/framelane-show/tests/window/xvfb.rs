@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use x11rb::connection::Connection;
+use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
-    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ClientMessageEvent, ConfigureWindowAux,
-    ConnectionExt, EventMask, ImageFormat, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
-    MOTION_NOTIFY_EVENT, MapState, Window,
+    AtomEnum, BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ChangeWindowAttributesAux, ClientMessageEvent,
+    CloseDown, ConfigureWindowAux, ConnectionExt, CreateWindowAux, EventMask, ImageFormat, InputFocus,
+    KEY_PRESS_EVENT, KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT, MapState, Window, WindowClass,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
@@ -19,8 +20,18 @@ pub struct Xvfb {
 impl Xvfb {
     /// Start a server on a free display number; `Err` says why it cannot be.
     pub fn start() -> Result<Self, String> {
+        Self::start_with(&["-noreset"])
+    }
+
+    /// One that starts afresh whenever its last client leaves.
+    pub fn start_resetting() -> Result<Self, String> {
+        Self::start_with(&[])
+    }
+
+    fn start_with(args: &[&str]) -> Result<Self, String> {
         let mut server = Command::new("Xvfb")
-            .args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp", "-noreset"])
+            .args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"])
+            .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -57,6 +68,9 @@ impl Drop for Xvfb {
     }
 }
 
+/// The name of an atom.
+const MARK: &[u8] = b"FRAMELANE_WINDOW_TEST";
+
 pub struct Client {
     connection: RustConnection,
     root: Window,
@@ -88,6 +102,17 @@ impl Client {
         let attributes =
             self.connection.get_window_attributes(window).ok().and_then(|cookie| cookie.reply().ok());
         attributes.is_some_and(|attributes| attributes.map_state == MapState::VIEWABLE)
+    }
+
+    /// Give the server something to remember until it starts afresh, and leave without making it do so.
+    pub fn leave_a_mark(self) {
+        self.connection.intern_atom(false, MARK).unwrap().reply().unwrap();
+        self.connection.set_close_down_mode(CloseDown::RETAIN_PERMANENT).unwrap();
+        self.sync();
+    }
+
+    pub fn sees_the_mark(&self) -> bool {
+        self.connection.intern_atom(true, MARK).unwrap().reply().unwrap().atom != x11rb::NONE
     }
 
     pub fn title(&self, window: Window) -> String {
@@ -161,6 +186,40 @@ impl Client {
             self.connection.unmap_window(window).unwrap();
         }
         self.sync();
+    }
+
+    /// Put a window of our own before all others; gone with this client.
+    pub fn cover(&self) {
+        let setup = self.connection.setup();
+        let window = self.connection.generate_id().unwrap();
+        let aux = CreateWindowAux::new().override_redirect(1).background_pixel(setup.roots[0].white_pixel);
+        self.connection
+            .create_window(0, window, self.root, 0, 0, 1024, 768, 0, WindowClass::INPUT_OUTPUT, 0, &aux)
+            .unwrap();
+        self.map(window, true);
+    }
+
+    /// From now on this client hears what is asked of window managers.
+    pub fn listen_as_window_manager(&self) {
+        let aux = ChangeWindowAttributesAux::new().event_mask(EventMask::SUBSTRUCTURE_NOTIFY);
+        self.connection.change_window_attributes(self.root, &aux).unwrap();
+        self.sync();
+    }
+
+    /// The next request that a window be full screen (`true`) or no longer be, if one has come.
+    pub fn full_screen_asked(&self) -> Option<bool> {
+        let atom = |name: &[u8]| self.connection.intern_atom(false, name).unwrap().reply().unwrap().atom;
+        let (state, full) = (atom(b"_NET_WM_STATE"), atom(b"_NET_WM_STATE_FULLSCREEN"));
+        while let Some(event) = self.connection.poll_for_event().unwrap() {
+            if let Event::ClientMessage(asked) = event
+                && asked.type_ == state
+                && let [action, first, second, ..] = asked.data.as_data32()
+                && [first, second].contains(&full)
+            {
+                return Some(action == 1);
+            }
+        }
+        None
     }
 
     /// What a window manager sends when the close button is clicked.

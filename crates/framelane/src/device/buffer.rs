@@ -2,7 +2,7 @@
 //! fence a wrong order instead of a data race, so that safe code can show (and tests can catch) the mistake.
 //! On CUDA the driver's memory knows its pending copies, and refuses what would race with them.
 
-use super::{Device, hazard};
+use super::{Device, Event, hazard};
 use crate::error::{Error, ErrorKind, Result};
 use framelane_cuda::{DeviceBuffer, PinnedBuffer, PinnedKind, PinnedRead, PinnedWrite, Place};
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLock};
@@ -111,7 +111,7 @@ impl Buffer {
     /// was not waited for: always on CUDA while a copy is pending, otherwise if the check is on. (Launching
     /// such work while the CPU still reads fails so, too.)
     pub fn read_host(&self) -> Result<HostRead> {
-        let held = self.check_host(hazard::Mode::Read)?;
+        let held = self.check_host(hazard::Mode::Read, &[])?;
         let view = match &self.inner.data {
             Data::Host(data) => ReadView::Host(data.read_arc()),
             Data::CudaPinned(memory) => ReadView::Cuda(memory.read()?),
@@ -125,7 +125,12 @@ impl Buffer {
     /// # Errors
     /// As [`Buffer::read_host`], for work that reads or writes these bytes.
     pub fn write_host(&self) -> Result<HostWrite> {
-        let held = self.check_host(hazard::Mode::Write)?;
+        self.write_host_after(&[])
+    }
+
+    /// As [`Buffer::write_host`], for a caller that has seen these events reached and tells nobody.
+    pub(crate) fn write_host_after(&self, reached: &[Event]) -> Result<HostWrite> {
+        let held = self.check_host(hazard::Mode::Write, reached)?;
         let view = match &self.inner.data {
             Data::Host(data) => WriteView::Host(data.write_arc()),
             Data::CudaPinned(memory) => WriteView::Cuda(memory.write()?),
@@ -134,7 +139,7 @@ impl Buffer {
         Ok(HostWrite { view, held })
     }
 
-    fn check_host(&self, mode: hazard::Mode) -> Result<Held> {
+    fn check_host(&self, mode: hazard::Mode, reached: &[Event]) -> Result<Held> {
         if self.inner.memory == Memory::Device {
             return Err(Error::new(
                 ErrorKind::Argument,
@@ -143,7 +148,8 @@ impl Buffer {
         }
         self.device().jitter();
         if let Some(checker) = &self.device().inner.checker {
-            checker.host_access(mode, self.id(), 0..self.len())?;
+            let known = reached.iter().filter_map(Event::clock);
+            checker.host_access(mode, self.id(), 0..self.len(), known)?;
         }
         Ok(Held { buffer: self.clone(), mode })
     }

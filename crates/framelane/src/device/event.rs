@@ -63,12 +63,18 @@ impl Event {
     }
 
     /// Time between two events, if both were reached (zero if `earlier` was the later). On CUDA by the GPU's
-    /// clock, and only between events of [`super::Stream::record_timed`].
+    /// clock, and only between events of [`super::Stream::record_timed`]. The hazard check learns nothing from it.
     pub fn since(&self, earlier: &Event) -> Option<Duration> {
         match (&self.inner.signal, &earlier.inner.signal) {
             (Signal::Cuda(later), Signal::Cuda(earlier)) => later.since(earlier).ok().flatten(),
-            _ => Some(self.done_at()?.saturating_duration_since(earlier.done_at()?)),
+            _ => Some(self.reached_at()?.saturating_duration_since(earlier.reached_at()?)),
         }
+    }
+
+    /// As [`Event::synchronize`], without telling the hazard check: for a wait whose outcome stays with the
+    /// caller ([`super::Buffer::write_host_after`]).
+    pub(crate) fn synchronize_privately(&self, why: &'static str) -> Result<()> {
+        self.wait(why, None).map(|_| ())
     }
 
     /// Wait on the CPU until the event is reached. The wait is counted under `why`
@@ -78,7 +84,9 @@ impl Event {
     /// [`ErrorKind::Argument`] from within a kernel, which must not wait for its own device.
     /// [`ErrorKind::Device`] on the simulated device, if nothing that is enqueued can ever reach the event.
     pub fn synchronize(&self, why: &'static str) -> Result<()> {
-        self.wait(why, None).map(|_| ())
+        self.wait(why, None)?;
+        self.query();
+        Ok(())
     }
 
     /// As [`Event::synchronize`], but gives up after `limit` with `Ok(false)`.
@@ -86,11 +94,13 @@ impl Event {
     /// # Errors
     /// As [`Event::synchronize`].
     pub fn synchronize_for(&self, why: &'static str, limit: Duration) -> Result<bool> {
-        self.wait(why, Some(limit))
+        self.wait(why, Some(limit))?;
+        Ok(self.query())
     }
 
     fn wait(&self, why: &'static str, limit: Option<Duration>) -> Result<bool> {
-        if self.is_done() {
+        self.inner.device.jitter();
+        if self.is_reached() {
             return Ok(true);
         }
         if on_device() {
@@ -107,9 +117,6 @@ impl Event {
             (Signal::Broken(error), _) => return Err(error.clone()),
         };
         self.inner.device.inner.tally.cpu_waited(why, start.elapsed());
-        if done {
-            self.query();
-        }
         Ok(done)
     }
 
@@ -144,7 +151,7 @@ impl Event {
     }
 
     /// Ask, and let the hazard check know that the CPU has seen the answer.
-    pub(crate) fn query(&self) -> bool {
+    fn query(&self) -> bool {
         let done = self.is_reached();
         if let (true, Some(checker), Some(clock)) =
             (done, &self.inner.device.inner.checker, &self.inner.clock)
@@ -154,8 +161,9 @@ impl Event {
         done
     }
 
-    /// Ask on behalf of the device: the hazard check is told nothing.
-    pub(super) fn is_reached(&self) -> bool {
+    /// Ask without telling the hazard check, which would take all that any thread enqueues from now on to come
+    /// after the event.
+    pub(crate) fn is_reached(&self) -> bool {
         match &self.inner.signal {
             Signal::Host { .. } => self.reached_at().is_some(),
             // On a lost device nothing runs any more; the next call there tells the loss.

@@ -4,7 +4,8 @@
 //! enqueued on it before, after every event the stream was told to wait for, and after everything the CPU
 //! knew to be done when it enqueued the work. The CPU counts as one: what one thread has seen done, all
 //! know (handing a fact from thread to thread needs a lock, and the lock orders them), which can hide a
-//! mistake but never invents one. The check runs when work is enqueued, so that its answer does not depend
+//! mistake but never invents one. What rings and feeds see done in passing does not count: it orders nothing
+//! of their users. The check runs when work is enqueued, so that its answer does not depend
 //! on timing. (Clocks: Lamport 1978; Mattern 1989.)
 
 use crate::error::{Error, ErrorKind, Result};
@@ -194,11 +195,19 @@ impl Checker {
         result
     }
 
-    /// The CPU begins to touch a buffer: until [`Checker::host_done`].
-    pub fn host_access(&self, mode: Mode, buffer: u64, range: Range<usize>) -> Result<()> {
+    /// The CPU begins to touch a buffer: until [`Checker::host_done`]. `known`: what the toucher has seen done
+    /// besides what the CPU as a whole has.
+    pub fn host_access<'a>(
+        &self,
+        mode: Mode,
+        buffer: u64,
+        range: Range<usize>,
+        known: impl Iterator<Item = &'a Clock>,
+    ) -> Result<()> {
         let state = &mut *self.lock();
         let tick = state.cpu.advance(CPU);
-        let clock = state.cpu.clone();
+        let mut clock = state.cpu.clone();
+        known.for_each(|seen| clock.join(seen));
         let label = cpu_label();
         if let Some(hazard) = state.conflict(&clock, &label, mode, buffer, &range) {
             return Err(state.report(hazard));

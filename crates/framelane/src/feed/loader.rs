@@ -16,7 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-pub(super) type PinnedSlot = WriteSlot<Slot, Event, ()>;
+/// A pinned slot, and the last copies out of it, all done.
+pub(super) struct PinnedSlot {
+    slot: WriteSlot<Slot, Event, ()>,
+    copied: Vec<Event>,
+}
+
 pub(super) type DeviceSlot = WriteSlot<Slot, Event, Filled>;
 
 /// Shared by the thread that pulls, the converters, and the feeder.
@@ -49,7 +54,7 @@ struct Progress {
 
 /// A pinned slot with a batch in it, not yet copied.
 pub(super) struct Loaded {
-    slot: PinnedSlot,
+    slot: WriteSlot<Slot, Event, ()>,
     contents: Contents,
     /// Time in the source, and converting.
     filled: (Duration, Duration),
@@ -119,8 +124,7 @@ impl Loader {
 
     /// A pinned slot to fill. Waits, on the CPU, until its last copy is done.
     pub fn pinned_slot(&self) -> Result<PinnedSlot> {
-        let slot = self.pinned.acquire()?;
-        self.await_copies(slot)
+        self.await_copies(self.pinned.acquire()?)
     }
 
     /// As [`Loader::pinned_slot`], if a slot is free now.
@@ -128,11 +132,12 @@ impl Loader {
         self.pinned.try_acquire()?.map(|slot| self.await_copies(slot)).transpose()
     }
 
-    fn await_copies(&self, slot: PinnedSlot) -> Result<PinnedSlot> {
-        for copied in slot.wait_for() {
-            copied.synchronize("feed: copy out of the pinned slot")?;
+    fn await_copies(&self, slot: WriteSlot<Slot, Event, ()>) -> Result<PinnedSlot> {
+        let copied = slot.wait_for().to_vec();
+        for copy in &copied {
+            copy.synchronize_privately("feed: copy out of the pinned slot")?;
         }
-        Ok(slot)
+        Ok(PinnedSlot { slot, copied })
     }
 
     /// Let `write` fill the slot. `None`: it says that there is no more. A panic becomes an error.
@@ -148,7 +153,8 @@ impl Loader {
         let mut contents = Contents::default();
         let start = Instant::now();
         let more = {
-            let mut arena = PinnedArena::new(&self.device, &self.pinned_budget, slot.payload());
+            let mut arena =
+                PinnedArena::new(&self.device, &self.pinned_budget, slot.slot.payload(), &slot.copied);
             let mut writer = SlotWriter::with_fillers(&mut arena, &mut contents, &self.fillers);
             catch_unwind(AssertUnwindSafe(|| write(&mut writer)))
                 .unwrap_or_else(|payload| Err(Error::from_panic(place, payload.as_ref())))
@@ -160,7 +166,7 @@ impl Loader {
             Stage::Source => (own, contents.convert),
             _ => (Duration::ZERO, own + contents.convert),
         };
-        Ok(more?.then_some(Loaded { slot, contents, filled }))
+        Ok(more?.then_some(Loaded { slot: slot.slot, contents, filled }))
     }
 
     /// Copy a batch into a device slot and publish it. Blocks while there is no free slot.

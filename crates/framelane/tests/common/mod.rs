@@ -2,12 +2,13 @@
 //! that can be told to misbehave, gates, and ways to count threads.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use framelane::device::{Device, Kernel, Memory, Stream};
+use framelane::device::{Access, Buffer, Device, Event, Kernel, Memory, Stream};
 use framelane::feed::{Options, SlotWriter, Source};
 use framelane::frame::FrameMeta;
 use framelane::ring::Policy;
 use framelane::tensor::{DType, HostArray, TensorSpec, Tree};
 use framelane::{Batch, Error, ErrorKind, Result};
+use framelane_cuda::Place;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,9 +33,35 @@ impl Rng {
     }
 }
 
-/// FNV-1a.
+/// The device that tests run on: the host's, or what `FRAMELANE_TEST_DEVICE` (`cuda:0`) names.
+pub fn device() -> Device {
+    match cuda_ordinal() {
+        Some(ordinal) => Device::cuda(ordinal).unwrap(),
+        None => Device::host(),
+    }
+}
+
+/// As [`device`], with the hazard check on.
+pub fn checked_device() -> Device {
+    match cuda_ordinal() {
+        Some(ordinal) => Device::cuda_checked(ordinal).unwrap(),
+        None => Device::host_checked(),
+    }
+}
+
+pub fn on_cuda() -> bool {
+    cuda_ordinal().is_some()
+}
+
+fn cuda_ordinal() -> Option<u32> {
+    let name = std::env::var("FRAMELANE_TEST_DEVICE").ok()?;
+    let ordinal = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
+    Some(ordinal.unwrap_or_else(|| panic!("FRAMELANE_TEST_DEVICE={name}: cuda:0 is meant, or unset")))
+}
+
+/// The same sum on every device.
 pub fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+    framelane_cuda::kernels::twin::checksum(bytes)
 }
 
 pub fn ms(n: u64) -> Duration {
@@ -202,6 +229,8 @@ pub struct Gate {
     /// Whether it is open, and how many ever came to it.
     state: Mutex<(bool, usize)>,
     wake: Condvar,
+    /// What streams of CUDA wait for instead.
+    flags: Mutex<Vec<framelane_cuda::Flag>>,
 }
 
 impl Gate {
@@ -210,8 +239,21 @@ impl Gate {
     }
 
     pub fn open(&self) {
-        self.state.lock().unwrap().0 = true;
+        let mut state = self.state.lock().unwrap();
+        state.0 = true;
+        self.flags.lock().unwrap().drain(..).for_each(|flag| flag.raise(1));
+        drop(state);
         self.wake.notify_all();
+    }
+
+    fn hold_cuda(&self, stream: &framelane_cuda::Stream) -> framelane_cuda::Result<()> {
+        let state = self.state.lock().unwrap();
+        if !state.0 {
+            let flag = framelane_cuda::Flag::new(stream.context())?;
+            stream.wait_for_flag(&flag, 1)?;
+            self.flags.lock().unwrap().push(flag);
+        }
+        Ok(())
     }
 
     pub fn pass(&self) {
@@ -250,14 +292,28 @@ impl Drop for Opener {
 #[derive(Clone, Default)]
 pub struct Findings {
     state: Arc<Mutex<(u64, Vec<String>)>>,
+    cuda: Arc<Mutex<CudaSums>>,
 }
+
+/// Checksums that CUDA makes, to be compared once somebody asks.
+#[derive(Default)]
+struct CudaSums {
+    /// Room for sums, and for how many it has been used.
+    room: Option<(Buffer, usize)>,
+    /// A check: its place, its event, what must be there and what it is called.
+    pending: Vec<(usize, Event, Vec<u64>, String)>,
+}
+
+const ROOM: usize = 1 << 20;
 
 impl Findings {
     pub fn checks(&self) -> u64 {
+        self.settle();
         self.state.lock().unwrap().0
     }
 
     pub fn wrong(&self) -> Vec<String> {
+        self.settle();
         self.state.lock().unwrap().1.clone()
     }
 
@@ -284,17 +340,72 @@ impl Findings {
         let view = batch.on(stream)?;
         let accesses: Vec<_> = view.tensors().map(|t| t.access()).collect();
         assert_eq!(accesses.len(), expected.len(), "batch {number} has all its tensors");
-        let (this, name) = (self.clone(), stream.name().clone());
+        let what = format!("batch {number} on {}", stream.name());
+        if stream.cuda().is_some() {
+            return self.check_on_cuda(stream, accesses, expected, what);
+        }
+        let this = self.clone();
         stream.launch("checksum", &accesses, move |kernel: &mut Kernel<'_>| {
             let found: Vec<u64> = kernel.inputs.iter().map(|bytes| checksum(bytes)).collect();
-            this.note(found == expected, || format!("batch {number} on {name}"));
+            this.note(found == expected, || what);
             Ok(())
         })
+    }
+
+    fn check_on_cuda(
+        &self,
+        stream: &Stream,
+        tensors: Vec<Access<'_>>,
+        expected: Vec<u64>,
+        what: String,
+    ) -> Result<()> {
+        let mut cuda = self.cuda.lock().unwrap();
+        if cuda.room.is_none() {
+            cuda.room = Some((stream.device().alloc(ROOM * 8, Memory::Device)?, 0));
+        }
+        let (sums, used) = cuda.room.as_mut().unwrap();
+        let (sums, first) = (sums.clone(), *used);
+        *used += expected.len();
+        assert!(*used <= ROOM, "a test makes more checks than there is room for");
+        let mut accesses = tensors;
+        accesses.push(Access::write(&sums, first * 8..*used * 8));
+        stream.launch_on_cuda("checksum", &accesses, |stream, places| {
+            let Some(((Place::Device(sums), at), tensors)) = places.split_last() else { return Ok(()) };
+            tensors.iter().enumerate().try_for_each(|(n, (place, range))| match place {
+                Place::Device(data) => stream.checksum(data, range.clone(), sums, at.start + 8 * n),
+                Place::Pinned(_) => unreachable!("batches are in device memory"),
+            })
+        })?;
+        cuda.pending.push((first, stream.record()?, expected, what));
+        Ok(())
+    }
+
+    /// Compare what CUDA has summed up.
+    fn settle(&self) {
+        let mut cuda = self.cuda.lock().unwrap();
+        let pending = std::mem::take(&mut cuda.pending);
+        let Some((sums, used)) = cuda.room.as_ref().filter(|_| !pending.is_empty()) else { return };
+        let stream = sums.device().stream("settle").unwrap();
+        for (_, made, ..) in &pending {
+            stream.wait(made).unwrap();
+        }
+        let host = sums.device().alloc(used * 8, Memory::Pinned).unwrap();
+        stream.copy(sums, 0..used * 8, &host, 0).unwrap();
+        stream.synchronize("test").unwrap();
+        let found = host.read_host().unwrap();
+        for (first, _, expected, what) in pending {
+            let bytes = &found[first * 8..(first + expected.len()) * 8];
+            let found = bytes.chunks(8).map(|sum| u64::from_le_bytes(sum.try_into().unwrap()));
+            self.note(found.eq(expected), || what);
+        }
     }
 }
 
 /// A kernel that does nothing for `time`.
 pub fn delay(stream: &Stream, time: Duration) -> Result<()> {
+    if stream.cuda().is_some() {
+        return stream.launch_on_cuda("delay", &[], |stream, _| stream.spin(time));
+    }
     stream.launch("delay", &[], move |_| {
         std::thread::sleep(time);
         Ok(())
@@ -303,6 +414,9 @@ pub fn delay(stream: &Stream, time: Duration) -> Result<()> {
 
 /// A kernel that holds its stream up until the gate opens.
 pub fn hold(stream: &Stream, gate: &Arc<Gate>) -> Result<()> {
+    if stream.cuda().is_some() {
+        return stream.launch_on_cuda("hold", &[], |stream, _| gate.hold_cuda(stream));
+    }
     let gate = gate.clone();
     stream.launch("hold", &[], move |_| {
         gate.pass();
@@ -353,6 +467,11 @@ pub fn threads_named(tag: &str) -> Option<usize> {
         count += usize::from(name.trim_end().starts_with(&tag[..tag.len().min(15)]));
     }
     Some(count)
+}
+
+/// `few` steps, or as many as the cases ask for where kernels do the waiting.
+pub fn steps(few: u64) -> u64 {
+    if on_cuda() { 10_000 } else { few }
 }
 
 /// Pinned and device bytes, and streams alive.
