@@ -175,9 +175,9 @@ impl Loader {
         self.out.finish(result);
     }
 
-    /// Another epoch.
-    pub fn reopen(&self) {
-        self.out.reopen();
+    /// Another epoch, once a reader was told the end of this one.
+    pub fn reopen(&self) -> Result<()> {
+        self.out.reopen()
     }
 
     /// Count frames that a reader skipped for a newer one.
