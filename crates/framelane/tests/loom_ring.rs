@@ -270,7 +270,7 @@ fn reopened_rounds_are_told_apart() {
             write(&writer, [1]);
             writer.finish(Ok(()));
             go.take().unwrap();
-            writer.reopen();
+            writer.reopen().unwrap();
             write(&writer, [2]);
         });
         assert_eq!(read(&reader.take().unwrap().unwrap()), 1);
@@ -285,6 +285,54 @@ fn reopened_rounds_are_told_apart() {
         }
         thread.join().unwrap();
         assert_eq!(drain(&reader), []);
+    });
+}
+
+/// One of two readers goes on to the next round as soon as it is told the end: the other ends, too, and no
+/// wake-up is lost between the rounds.
+#[test]
+fn a_round_ends_for_every_reader() {
+    within(3, || {
+        let (writer, reader) = make(Policy::Fifo, 1, 1);
+        let second = reader.clone();
+        let thread = thread::spawn(move || {
+            let mut values = Vec::new();
+            while let Some(lease) = second.take().unwrap() {
+                values.push(read(&lease));
+            }
+            values
+        });
+        write(&writer, [1]);
+        writer.finish(Ok(()));
+        let mut mine = Vec::new();
+        for round in [1, 2] {
+            while let Some(lease) = reader.take().unwrap() {
+                mine.push(read(&lease));
+            }
+            if round == 1 {
+                writer.reopen().unwrap();
+                write(&writer, [2]);
+                writer.finish(Ok(()));
+            }
+        }
+        let theirs = thread.join().unwrap();
+        assert!(mine.is_sorted() && theirs.is_sorted(), "{mine:?} {theirs:?}");
+        let mut all = [mine, theirs].concat();
+        all.sort_unstable();
+        assert_eq!(all, [1, 2]);
+    });
+}
+
+#[test]
+fn finish_wakes_a_blocked_writer() {
+    all(|| {
+        let (writer, reader) = make(Policy::Fifo, 1, 1);
+        write(&writer, [1]);
+        let second = writer.clone();
+        let thread = thread::spawn(move || assert_eq!(write(&second, [2]), 0));
+        writer.finish(Ok(()));
+        thread.join().unwrap();
+        assert_eq!(drain(&reader), [1]);
     });
 }
 

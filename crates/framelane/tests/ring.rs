@@ -116,6 +116,39 @@ fn latest_replaces_an_unread_frame_rather_than_wait_for_a_reader() {
     done.store(9, SeqCst);
 }
 
+/// Reopened only when nothing of the old round is left to tell; filled only while it is open.
+#[test]
+fn a_round_is_over_when_its_end_was_told() {
+    let (writer, reader) = ring::ring(Options::fixed("rounds", Policy::Fifo, 2), |_| Ok(())).unwrap();
+    assert_eq!(writer.reopen().unwrap_err().kind(), ErrorKind::Argument);
+    for round in 0..3 {
+        writer.acquire().unwrap().publish((), round);
+        let late = writer.acquire().unwrap();
+        writer.finish(Err(Error::new(ErrorKind::Input, format!("round {round} broke"))));
+        for refused in [writer.acquire_for(Duration::ZERO).err(), writer.try_acquire().err()] {
+            let refused = refused.unwrap();
+            assert!(
+                refused.kind() == ErrorKind::Closed && refused.to_string().contains("reopen"),
+                "{refused}"
+            );
+        }
+        // A slot that was acquired before may still come.
+        late.publish((), round);
+        for _ in 0..2 {
+            let refused = writer.reopen().unwrap_err();
+            assert!(
+                refused.kind() == ErrorKind::Argument && refused.to_string().contains("rounds"),
+                "{refused}"
+            );
+            assert_eq!(*reader.take().unwrap().unwrap().meta(), round);
+        }
+        assert_eq!(writer.reopen().unwrap_err().kind(), ErrorKind::Argument);
+        let told = reader.take().err().unwrap();
+        assert_eq!(told.to_string(), format!("round {round} broke"), "not lost");
+        writer.reopen().unwrap();
+    }
+}
+
 #[test]
 fn options_that_make_no_sense_are_refused() {
     for (slots, max_slots) in [(0, 0), (0, 1), (2, 1)] {

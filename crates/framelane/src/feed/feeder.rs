@@ -161,6 +161,10 @@ impl Feeder {
 
     /// The next batch; `None` is the end of the epoch. Blocks until there is one or the other.
     ///
+    /// Of several consumers each that waits here is told the end of its epoch, even if another one rewinds at
+    /// once. One that comes after the rewind, or only asks ([`Feeder::try_next_batch`]), gets the next epoch's
+    /// batches: who must see every end should agree with the others on when to rewind.
+    ///
     /// # Errors
     /// The source's error, once, after the batches before it; then the end.
     pub fn next_batch(&self) -> Result<Option<Batch>> {
@@ -319,11 +323,9 @@ fn run(producer: &mut dyn Producer, resume: Position, loader: &Loader, control: 
                 Command::Rewind => {
                     control.doing(Activity::Rewind);
                     let rewound = catch_unwind(AssertUnwindSafe(|| producer.rewind()))
-                        .unwrap_or_else(|p| Err(Error::from_panic("the source's rewind", p.as_ref())));
+                        .unwrap_or_else(|p| Err(Error::from_panic("the source's rewind", p.as_ref())))
+                        .and_then(|again| if again { loader.reopen().map(|()| true) } else { Ok(false) });
                     let again = matches!(rewound, Ok(true));
-                    if again {
-                        loader.reopen();
-                    }
                     control.rewound(rewound);
                     if again {
                         break;

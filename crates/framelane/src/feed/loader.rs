@@ -269,16 +269,17 @@ impl Loader {
         self.out.finish(result);
     }
 
-    /// Another epoch.
-    pub fn reopen(&self) {
+    /// Another epoch, once a reader was told the end of this one.
+    pub fn reopen(&self) -> Result<()> {
+        self.out.reopen()?;
+        // The last epoch was read to its end, and the next one's first batch is this thread's to publish.
         let mut progress = self.progress();
         progress.epoch += 1;
-        // The last epoch was read to its end, and nothing is published meanwhile.
         progress.first = self.next_index.load(Ordering::Relaxed);
         progress.next = progress.first;
         drop(progress);
         self.meter.begin_epoch();
-        self.out.reopen();
+        Ok(())
     }
 
     /// Count frames that were on the device, unread, when the feed was cancelled.

@@ -105,8 +105,8 @@ impl<S: Source> Pump<S> {
         }
         let again = self.source.rewind()?;
         if again {
+            self.loader.reopen()?;
             self.ended = false;
-            self.loader.reopen();
         }
         Ok(again)
     }

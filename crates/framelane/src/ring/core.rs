@@ -48,6 +48,8 @@ pub(super) struct Core<F, M> {
     end: Option<Result<()>>,
     /// A reader was told the end (or the error): nothing may come after it.
     told: bool,
+    /// How often the ring was opened again.
+    round: u64,
     cancelled: bool,
     counts: Counts,
 }
@@ -63,6 +65,8 @@ pub(super) enum Acquired<F, M> {
         index: usize,
     },
     Full,
+    /// It was finished, and not reopened.
+    Ended,
     Closed,
 }
 
@@ -90,6 +94,7 @@ impl<F: Fence, M> Core<F, M> {
             ready: VecDeque::new(),
             end: None,
             told: false,
+            round: 0,
             cancelled: false,
             counts: Counts::default(),
         }
@@ -102,6 +107,9 @@ impl<F: Fence, M> Core<F, M> {
     pub fn acquire(&mut self) -> Acquired<F, M> {
         if self.cancelled {
             return Acquired::Closed;
+        }
+        if self.end.is_some() {
+            return Acquired::Ended;
         }
         if let Some(position) = self.free.iter().position(|&index| self.is_unused(index)) {
             return self.write_free(position);
@@ -201,9 +209,14 @@ impl<F: Fence, M> Core<F, M> {
         self.end.get_or_insert(result);
     }
 
-    pub fn reopen(&mut self) {
-        self.end = None;
-        self.told = false;
+    /// Begin another round. `false`: this one's end, or error, was not told yet.
+    pub fn reopen(&mut self) -> bool {
+        let told = std::mem::take(&mut self.told);
+        if told {
+            self.end = None;
+            self.round += 1;
+        }
+        told
     }
 
     pub fn cancel(&mut self) -> Vec<M> {
@@ -219,6 +232,10 @@ impl<F: Fence, M> Core<F, M> {
 
     pub fn was_told_end(&self) -> bool {
         self.told
+    }
+
+    pub fn round(&self) -> u64 {
+        self.round
     }
 
     pub fn counts(&self) -> Counts {

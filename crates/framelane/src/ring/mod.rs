@@ -30,10 +30,14 @@
 //!    who only asks finds none complete), and growth is for leases that are held, not for streams that are
 //!    about to be done.
 //!    At the maximum the writer is held back, and can be told who holds what.
-//! 6. `finish(result)` lets the reader drain what is there, then tells the error once, then the end for ever:
-//!    what is published after it was told is dropped, and counted. `cancel` (or dropping every reader) ends
-//!    the writer: its next `acquire` fails with `Closed`; leases stay valid.
-//! 7. Who sleeps is counted under the lock, so that nobody is woken by a system call in vain.
+//! 6. `finish(result)` lets the readers drain what is there, then tells the error once, then the end for ever:
+//!    what is published after it was told is dropped, and counted. From then on `acquire` fails with `Closed`.
+//!    `cancel` (or dropping every reader) ends the writer likewise; leases stay valid.
+//! 7. `reopen` begins another round. It is refused until the end, or the error, was told, so that no error is
+//!    lost and nothing of the old round is left. A reader that is blocked belongs to the round in which it began
+//!    to wait: if that has passed when it can lock, it is told the end. (None is still asleep then and could
+//!    take a wake-up from the new round's readers: `finish` woke them all, and at the end nobody goes to sleep.)
+//! 8. Who sleeps is counted under the lock, so that nobody is woken by a system call in vain.
 //!
 //! The state machine is `core`, pure and without locks; here one mutex and two condition variables are put
 //! around it. Both are checked: short interleavings exhaustively with loom, random long ones on the

@@ -27,7 +27,8 @@ impl<T, F: Fence, M> Reader<T, F, M> {
         Self { shared }
     }
 
-    /// The next filled slot; `None` is the end. Blocks until there is one or the other.
+    /// The next filled slot; `None` is the end. Blocks until there is one or the other. The end is that of the
+    /// round in which the call began, even if the ring was reopened meanwhile.
     ///
     /// The bytes are there once the lease's fence is done: make a stream wait for it.
     ///
@@ -47,6 +48,8 @@ impl<T, F: Fence, M> Reader<T, F, M> {
 
     /// The next filled slot, if there is one now. Never blocks. `Latest`: only one whose fence is done.
     ///
+    /// Who only asks may miss the end of a round that another reader was told and that was reopened since.
+    ///
     /// # Errors
     /// As [`Reader::take`].
     pub fn try_take(&self) -> Result<TryTake<T, F, M>> {
@@ -60,7 +63,12 @@ impl<T, F: Fence, M> Reader<T, F, M> {
 
     fn take_until(&self, deadline: Deadline) -> Result<Option<ReadLease<T, F, M>>> {
         let mut state = self.shared.lock();
+        let round = state.core.round();
         loop {
+            // It slept through the end: the others went on to the next round before it could lock.
+            if state.core.round() != round {
+                return Ok(None);
+            }
             match state.core.take(false)? {
                 Taken::Slot(slot) => return Ok(Some(self.lease(state, slot))),
                 Taken::End => return Ok(None),
@@ -199,5 +207,41 @@ impl<T, F: Fence, M> Drop for ReadLease<T, F, M> {
         let mut state = self.shared.lock();
         state.core.give_back(self.index, fences);
         self.shared.unlock_and_wake(state, Wake::Nobody, Wake::One);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::ring::core::{Acquired, Taken};
+    use crate::ring::{Options, Policy, ring};
+
+    /// The worst that can happen to a reader that sleeps: before it can lock, another one is told the end, and
+    /// the ring is reopened and filled.
+    #[test]
+    fn a_reader_that_slept_through_the_end_is_told_it() {
+        let (_writer, reader) =
+            ring::<(), (), u32>(Options::fixed("r", Policy::Fifo, 1), |_| Ok(())).unwrap();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| reader.take().unwrap().map(|lease| *lease.meta()));
+            let shared = &reader.shared;
+            // Counted just before it lets go of the lock and sleeps.
+            let mut state = loop {
+                let state = shared.lock();
+                if state.waiting_readers == 1 {
+                    break state;
+                }
+                drop(state);
+                std::thread::yield_now();
+            };
+            state.core.finish(Ok(()));
+            assert!(matches!(state.core.take(false), Ok(Taken::End)));
+            assert!(state.core.reopen());
+            let Acquired::Slot { index, .. } = state.core.acquire() else { panic!("a slot is free") };
+            state.core.publish(index, (), 2);
+            shared.unlock_and_wake(state, Wake::All, Wake::Nobody);
+            assert_eq!(sleeper.join().unwrap(), None);
+        });
+        assert_eq!(*reader.take().unwrap().unwrap().meta(), 2, "the new round lost nothing");
     }
 }

@@ -21,7 +21,7 @@ impl<T, F: Fence, M> Writer<T, F, M> {
     /// A slot to fill. Blocks while none is free (`Fifo`; `Latest` only if readers hold all of them).
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] once nobody reads; an error or panic of the slot's maker when the ring grows
+    /// [`ErrorKind::Closed`] once nobody reads, or after [`Writer::finish`]; an error or panic of the slot's maker when the ring grows
     /// (it then stays as it is, and the next call waits).
     pub fn acquire(&self) -> Result<WriteSlot<T, F, M>> {
         self.acquire_until(None)
@@ -83,6 +83,12 @@ impl<T, F: Fence, M> Writer<T, F, M> {
                     format!("nobody reads from {:?} any more", self.shared.name),
                 ));
             }
+            Acquired::Ended => {
+                return Err(Error::new(
+                    ErrorKind::Closed,
+                    format!("{:?} was finished: reopen it before it is filled again", self.shared.name),
+                ));
+            }
             Acquired::Slot { index, wait, replaced } => {
                 let payload = state.payloads[index].clone();
                 (index, payload.unwrap_or_else(|| unreachable!("free slots are made")), wait, replaced)
@@ -113,16 +119,27 @@ impl<T, F: Fence, M> Writer<T, F, M> {
         Ok(Ok(WriteSlot { shared: self.shared.clone(), index, payload, wait, replaced, done: false }))
     }
 
-    /// End the ring: readers drain what is there, then get the error, if any, once.
+    /// End the round, for all writers: no slot is to be had any more, readers drain what is there, then get
+    /// the error, if any, once. A slot that was acquired before may still be published.
     pub fn finish(&self, result: Result<()>) {
         let mut state = self.shared.lock();
         state.core.finish(result);
-        self.shared.unlock_and_wake(state, Wake::All, Wake::Nobody);
+        self.shared.unlock_and_wake(state, Wake::All, Wake::All);
     }
 
-    /// Open a finished ring for another round. What was published before stays readable.
-    pub fn reopen(&self) {
-        self.shared.lock().core.reopen();
+    /// Open a finished ring for another round, once a reader was told the end (or the error): nothing that was
+    /// published before is left then. Readers that still sleep in the old round are told its end, too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] before that: an error that nobody was told would be lost.
+    pub fn reopen(&self) -> Result<()> {
+        match self.shared.lock().core.reopen() {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Argument,
+                format!("{:?} cannot be reopened: no reader was told its end yet", self.shared.name),
+            )),
+        }
     }
 
     /// What was counted.
