@@ -97,7 +97,7 @@ fn sound_is_passed_over() {
 
 #[test]
 fn another_codec_needs_ffmpeg() {
-    let there = ffmpeg();
+    let there = has_ffmpeg();
     match open_input(asset("hevc.mp4")) {
         Ok(mut source) => {
             assert!(there && source.info().format.starts_with("hevc"), "{}", source.info().format);

@@ -18,6 +18,9 @@
 
 mod app;
 mod caught;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod events;
 mod gpu;
 mod keys;

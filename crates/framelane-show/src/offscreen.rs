@@ -191,7 +191,7 @@ mod tests {
     fn look(name: &str, target: ImageSize, scale: f32, content: impl FnOnce(Rect) -> Content) {
         let mut offscreen = match Offscreen::new() {
             Ok(offscreen) => offscreen,
-            Err(why) => return println!("skipped: {why}"),
+            Err(why) => return crate::common::skip(why),
         };
         let size = ImageSize { width: 480, height: 270 };
         let pixel = |i: usize| {

@@ -1,5 +1,7 @@
 //! What the view draws, pixel by pixel, against the same made on the CPU.
 
+mod common;
+
 use framelane::ErrorKind;
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane_show::{Frame, Offscreen};
@@ -8,12 +10,12 @@ const BACKGROUND: [u8; 3] = [22, 24, 29];
 /// GPUs interpolate with weights of 8 bits: two steps of a channel.
 const TOLERANCE: u8 = 2;
 
-/// The adapter, or a line that says why the test cannot run.
+/// The adapter; without one the test is skipped.
 fn offscreen() -> Option<Offscreen> {
     match Offscreen::new() {
         Ok(offscreen) => Some(offscreen),
         Err(why) => {
-            println!("skipped: {why}");
+            common::skip(why);
             None
         }
     }
