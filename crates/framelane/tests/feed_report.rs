@@ -126,7 +126,8 @@ fn f20_convert_is_the_slowest() {
 
 #[test]
 fn f20_copy_is_the_slowest() {
-    let source = Slow { left: 60, bytes: 32 << 20, ..SLOW };
+    // As many as it takes for the copies to outweigh the allocation of the slots.
+    let source = Slow { left: if on_cuda() { 600 } else { 60 }, bytes: 32 << 20, ..SLOW };
     let o = consume(|d, options| Feeder::new(d, source, options).unwrap(), Duration::ZERO, false);
     assert_limit(&o, Limit::Copy, Stage::Copy);
 }
