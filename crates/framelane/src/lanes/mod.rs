@@ -160,7 +160,7 @@ impl Lanes {
         for read in slot.wait_for() {
             stream.wait(read)?;
         }
-        let view = batch.on(stream)?;
+        let view = batch.peek(stream)?;
         let mut accesses: Vec<Access<'_>> = view.tensors().map(|t| t.access()).collect();
         accesses.extend(contents.tensors.iter().map(|(_, range)| Access::write(&buffer, range.clone())));
         let outcome = Arc::new(Outcome::default());
@@ -183,8 +183,10 @@ impl Lanes {
             lane.jobs.fetch_sub(1, Ordering::Relaxed);
             return Err(error);
         }
-        // From here on nothing may fail: the job will write the slot until this event.
+        // From here on nothing may fail: until this event the job reads the batch and writes the slot. Of the
+        // lane's later jobs the batch knows nothing: they do not hold it up.
         let ready = stream.record_anyway();
+        batch.read_until(ready.clone());
         let index = submit.next;
         submit.next += 1;
         // Nothing comes back: the ring is neither cancelled nor at its end while the lanes live.
