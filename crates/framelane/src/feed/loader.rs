@@ -117,8 +117,12 @@ impl Loader {
         let more = {
             let mut arena = PinnedArena::new(&self.device, &self.pinned_budget, slot.payload());
             let mut writer = SlotWriter::new(&mut arena, &mut contents);
-            catch_unwind(AssertUnwindSafe(|| write(&mut writer)))
-                .unwrap_or_else(|payload| Err(Error::from_panic(place, payload.as_ref())))
+            let more = catch_unwind(AssertUnwindSafe(|| write(&mut writer)))
+                .unwrap_or_else(|payload| Err(Error::from_panic(place, payload.as_ref())));
+            match more {
+                Ok(true) => arena.finish(contents.bytes()).map(|()| true),
+                other => other,
+            }
         };
         let busy = start.elapsed();
         self.meter.busy(stage, busy.saturating_sub(contents.convert));

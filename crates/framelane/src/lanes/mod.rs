@@ -40,7 +40,8 @@ pub struct Options {
     /// Jobs enqueued, running, or done and not yet given up by whoever reads their output.
     /// At least as many as lanes.
     pub in_flight: usize,
-    /// Bytes that all output slots together may hold.
+    /// Bytes that all output slots together may hold, at any time. Memory that a slot has outgrown while work
+    /// on it was still enqueued goes when that is done, and is not counted.
     pub output_budget: usize,
     /// Where times are reported.
     pub recorder: Option<Arc<Recorder>>,
