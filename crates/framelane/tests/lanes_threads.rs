@@ -155,7 +155,11 @@ fn r5_two_jobs_at_once() {
     let lanes = Lanes::new(&device, model, Options::new(2)).unwrap();
     let feeder = feeder(&device, 20, 4);
     within(Duration::from_secs(10), "meeting in the network", move || {
-        assert_eq!(lanes.run(&feeder).filter(Result::is_ok).count(), 20);
+        for _ in 0..10 {
+            // Each pair finds both lanes idle: while jobs are ending, one lane may be given two in a row.
+            let pair = [(); 2].map(|()| lanes.submit(&feeder.next_batch().unwrap().unwrap()).unwrap());
+            pair.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+        }
     });
 }
 
