@@ -10,7 +10,7 @@ use crate::slots::Slot;
 use crate::tensor::{TensorSpec, Tree};
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Tensors begin at multiples of this many bytes in their slot: enough for any vector load, and what CUDA
@@ -86,7 +86,7 @@ pub(crate) struct Filled {
 /// One batch on the device, held until this is dropped: for as long as a backward pass needs it.
 ///
 /// The slot is not written again before every stream that was named with [`Batch::on`] has passed the point
-/// it had reached when the batch was dropped.
+/// it had reached when the batch was dropped, and every job of [`crate::lanes`] that was given the batch is done.
 ///
 /// Work on the tensors can only be enqueued while the batch is held; this does not compile:
 /// ```compile_fail,E0505
@@ -100,12 +100,24 @@ pub(crate) struct Filled {
 /// ```
 pub struct Batch {
     lease: ReadLease<Slot, Event, Filled>,
-    readers: Mutex<Vec<Reader>>,
+    readers: Mutex<Readers>,
     /// Adds up what the readers' streams waited and worked, for batches of a feed.
     meter: Option<Arc<Meter>>,
 }
 
-/// A stream that reads a batch.
+/// Ends of readings that are kept before those that are over are looked for.
+const PRUNE_AT: usize = 8;
+
+/// Who must be done before the slot is written again.
+#[derive(Default)]
+struct Readers {
+    /// Read until the batch is dropped: whoever enqueues says nothing when it has enqueued the last.
+    streams: Vec<Reader>,
+    /// Where reading by those who do say so ends. What else their streams are given does not hold the slot.
+    until: Vec<Event>,
+}
+
+/// A stream that reads a batch until its drop.
 struct Reader {
     stream: Stream,
     /// Before and after its wait for the batch, if that is to be measured.
@@ -166,14 +178,35 @@ impl Batch {
     /// # Errors
     /// An earlier failure of the stream; [`ErrorKind::Argument`] if it belongs to another device.
     pub fn on(&self, stream: &Stream) -> Result<View<'_>> {
-        let mut readers = self.readers.lock().unwrap_or_else(|e| e.into_inner());
-        if !readers.iter().any(|r| r.stream.same(stream)) {
+        let mut readers = self.readers();
+        if !readers.streams.iter().any(|r| r.stream.same(stream)) {
             let asked = self.meter.as_ref().map(|_| stream.record_timed()).transpose()?;
             stream.wait(self.lease.ready())?;
             let waited = asked.map(|asked| (asked, stream.record_timed_anyway()));
-            readers.push(Reader { stream: stream.clone(), waited });
+            readers.streams.push(Reader { stream: stream.clone(), waited });
         }
         Ok(View { filled: self.lease.meta() })
+    }
+
+    /// As [`Batch::on`], for a reader that says itself when it has enqueued all: until it has called
+    /// [`Batch::read_until`], nothing keeps the slot once the batch is dropped.
+    pub(crate) fn peek(&self, stream: &Stream) -> Result<View<'_>> {
+        stream.wait(self.lease.ready())?;
+        Ok(View { filled: self.lease.meta() })
+    }
+
+    /// What was enqueued after [`Batch::peek`] ends with this event.
+    pub(crate) fn read_until(&self, event: Event) {
+        let mut readers = self.readers();
+        // Of a batch that is kept and read again and again, only what goes on.
+        if readers.until.len() >= PRUNE_AT {
+            readers.until.retain(|earlier| !earlier.query());
+        }
+        readers.until.push(event);
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Give the slot back once `stream` has done what is enqueued on it now: for work that was enqueued by
@@ -193,9 +226,11 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
+        let readers = std::mem::take(self.readers.get_mut().unwrap_or_else(|e| e.into_inner()));
+        readers.until.into_iter().for_each(|event| self.lease.add_fence(event));
         // One fresh event per stream: an event recorded again would forget the other stream.
         let mut readings = Vec::new();
-        for Reader { stream, waited } in self.readers.get_mut().unwrap_or_else(|e| e.into_inner()).drain(..) {
+        for Reader { stream, waited } in readers.streams {
             let Some((asked, there)) = waited else {
                 self.lease.add_fence(stream.record_anyway());
                 continue;

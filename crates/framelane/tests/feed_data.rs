@@ -296,13 +296,14 @@ fn budget_of_slots_times_batch_is_enough() {
             Ok(true)
         })
     };
-    for by_name in [true, false] {
+    // Nor is more taken where no budget is stated.
+    for (by_name, budget) in [(true, 3 * 768), (false, 3 * 768), (true, usize::MAX), (false, usize::MAX)] {
         for sizes in [[3, 3, 3, 3, 3, 3], [1, 2, 3, 3, 3, 3], [3, 1, 2, 1, 3, 3], [1, 1, 1, 3, 3, 3]] {
             let device = device();
             let options = Options {
                 pinned_slots: Some(3),
-                pinned_budget: 3 * 768,
-                device_budget: 3 * 768,
+                pinned_budget: budget,
+                device_budget: budget,
                 ..options("exact", 3)
             };
             let script = Script::new(sizes.map(|tensors| write(tensors, by_name)));

@@ -243,6 +243,43 @@ fn f4_an_unnamed_stream_is_caught() {
     assert!(refused.to_string().contains("secret reader"), "{refused}");
 }
 
+/// As the secret reader above, but the batch is released on its stream: the next copy into the slot waits for it.
+/// One of a second stream that was named is waited for all the same.
+#[test]
+fn f4_released_on_a_stream_that_was_given_work_by_other_means() {
+    for seed in 0..300_u64 {
+        let checked = seed.is_multiple_of(2);
+        let device = if checked { Device::simulated(seed) } else { Device::simulated_unchecked(seed) };
+        let streams = ["named", "other"].map(|name| device.stream(name).unwrap());
+        let findings = Findings::default();
+        let mut pump = Pump::new(&device, Numbers::new(6), options("f4", 1)).unwrap();
+        let mut number = 0;
+        loop {
+            pump.step().unwrap();
+            let batch = match pump.try_next_batch() {
+                Ok(Some(batch)) => batch,
+                Ok(None) => continue,
+                Err(end) => break assert_eq!(end.kind(), ErrorKind::Closed, "seed {seed}: {end}"),
+            };
+            findings.check_ragged(&batch, &streams[0], number).unwrap();
+            streams[1].wait(batch.ready()).unwrap();
+            findings.check_unnamed(&batch, &streams, number).unwrap();
+            batch.release_on(&streams[1]).unwrap();
+            number += 1;
+        }
+        device.run_until_idle();
+        assert_eq!((number, findings.checks()), (6, 12), "seed {seed}");
+        assert!(findings.wrong().is_empty(), "seed {seed}: {:?}", findings.wrong());
+        assert!(device.hazards().is_empty(), "seed {seed}: {:?}", device.hazards());
+    }
+    let device = Device::host();
+    let mut pump = Pump::new(&device, Numbers::new(1), options("f4", 1)).unwrap();
+    assert_eq!(pump.step().unwrap(), Pumped::Fed);
+    let elsewhere = Device::host().stream("elsewhere").unwrap();
+    let refused = pump.try_next_batch().unwrap().unwrap().release_on(&elsewhere).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Argument);
+}
+
 /// F6: a backward pass reads the input again, later; the slot survives until then and no longer.
 #[test]
 fn f6_backward_reads_again() {

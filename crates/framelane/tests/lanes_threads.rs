@@ -155,7 +155,11 @@ fn r5_two_jobs_at_once() {
     let lanes = Lanes::new(&device, model, Options::new(2)).unwrap();
     let feeder = feeder(&device, 20, 4);
     within(Duration::from_secs(10), "meeting in the network", move || {
-        assert_eq!(lanes.run(&feeder).filter(Result::is_ok).count(), 20);
+        for _ in 0..10 {
+            // Each pair finds both lanes idle: while jobs are ending, one lane may be given two in a row.
+            let pair = [(); 2].map(|()| lanes.submit(&feeder.next_batch().unwrap().unwrap()).unwrap());
+            pair.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+        }
     });
 }
 
@@ -194,6 +198,42 @@ fn r5_no_lock_while_a_job_runs() {
     });
     assert_eq!(index_of(&second.wait().unwrap()), 1);
     assert_eq!(index_of(&third.wait().unwrap()), 2);
+}
+
+/// A batch is held by its own jobs, not by others that its lane is given before it is dropped: the slot is
+/// written again although the lane is stuck, and not before the last of its own jobs is done.
+#[test]
+fn a_batch_is_free_when_its_own_jobs_are_done() {
+    let (device, stuck, slow) = (Device::host_checked(), Gate::new(), Gate::new());
+    let (wait, wait_slow, slow_runs) = (stuck.clone(), slow.clone(), AtomicU64::new(0));
+    let model = toy(move |meta| {
+        match meta.map(|m| (&*m.source == "numbers", m.index)) {
+            Some((true, 0)) if slow_runs.fetch_add(1, Ordering::Relaxed) == 1 => wait_slow.pass(),
+            Some((true, 7)) => wait.pass(),
+            _ => {}
+        }
+        Ok(())
+    });
+    let lanes = Lanes::new(&device, model, Options { in_flight: 4, ..Options::new(1) }).unwrap();
+    let feeder = feeder(&device, 3, 1);
+    // Frame 7 comes another way.
+    let others = self::feeder(&device, 8, 8);
+    let seventh = (&others).map(|b| b.unwrap()).last().unwrap();
+    let (open_stuck, open_slow) = (Opener(stuck), Opener(slow));
+    let first = feeder.next_batch().unwrap().unwrap();
+    let jobs = [(); 2].map(|()| lanes.submit(&first).unwrap());
+    let blocked = lanes.submit(&seventh).unwrap();
+    drop(first);
+    // Its second job still reads it.
+    let second = feeder.next_batch().unwrap().unwrap();
+    assert!(!second.ready().synchronize_for("test", ms(20)).unwrap());
+    drop(open_slow);
+    jobs.into_iter().for_each(|job| drop(job.wait().unwrap()));
+    assert!(second.ready().synchronize_for("test", ms(5000)).unwrap(), "it waits for another batch's job");
+    assert!(!blocked.is_done());
+    drop(open_stuck);
+    assert_eq!(index_of(&blocked.wait().unwrap()), 7);
+    assert_eq!(device.hazards(), []);
 }
 
 /// One slow job holds its lane, and no other: the next jobs go where there are fewer.

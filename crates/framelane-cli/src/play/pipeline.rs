@@ -76,7 +76,6 @@ pub struct Running {
     submit: JoinHandle<Result<()>>,
     read_back: Option<JoinHandle<Result<()>>>,
     target: JoinHandle<Result<Option<Summary>>>,
-    tally: Arc<Tally>,
     stop: Stop,
 }
 
@@ -174,10 +173,8 @@ impl Running {
                 Lanes::new(device, model, lane_options)
             })
             .transpose()?;
-        // A target that shows the picture before needs its slot until both are read back. And under `Latest` a slot
-        // is leased until the network has read it: given back earlier it would be filled at once, by a copy that
-        // waits for the network, and so queue frames up instead of dropping them.
-        let keep_input = target.wants_before() || options.policy == Policy::Latest;
+        // A target that shows the picture before needs its slot until both are read back.
+        let keep_input = target.wants_before();
         let held = if keep_input { in_flight + 1 } else { 0 };
         let feed_options = feed::Options {
             depth: options.slots(),
@@ -228,7 +225,7 @@ impl Running {
             tally.recorder.group(Stage::Sink, 1);
             (None, spawn("target", stop, move || count(&jobs))?)
         };
-        Ok(Self { feeder, submit, read_back, target, tally: tally.clone(), stop: stop.clone() })
+        Ok(Self { feeder, submit, read_back, target, stop: stop.clone() })
     }
 
     /// Wait until the run has ended, of itself or because it was stopped, and everything is finished.
@@ -241,13 +238,6 @@ impl Running {
             console::say(&format!("warning     {stuck}"));
         }
         drop(self.feeder);
-        // A frame that was being copied when the feed was cancelled was counted in, and nobody saw it.
-        if self.stop.why().is_some() {
-            let frames = self.tally.recorder.frames();
-            for _ in frames.out + frames.dropped + frames.failed..frames.r#in {
-                self.tally.recorder.frame_dropped("unread when the run was stopped");
-            }
-        }
         // What failed behind is the cause of what failed before it. A source that was stopped by the same
         // Ctrl-C has not failed (ffmpeg gets it too), nor has the reader of a pipe.
         let asked = matches!(self.stop.why(), Some(Why::Signal(_) | Why::Window));

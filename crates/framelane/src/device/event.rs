@@ -151,7 +151,7 @@ impl Event {
     }
 
     /// Ask, and let the hazard check know that the CPU has seen the answer.
-    fn query(&self) -> bool {
+    pub(crate) fn query(&self) -> bool {
         let done = self.is_reached();
         if let (true, Some(checker), Some(clock)) =
             (done, &self.inner.device.inner.checker, &self.inner.clock)

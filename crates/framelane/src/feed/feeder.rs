@@ -32,9 +32,10 @@ pub struct Options {
     pub policy: Policy,
     /// Pinned slots; `None`: one being filled (or one per converter), and one being copied.
     pub pinned_slots: Option<usize>,
-    /// Bytes that all pinned slots together may hold.
+    /// Bytes that all pinned slots together may hold, at any time.
     pub pinned_budget: usize,
-    /// Bytes that all device slots together may hold.
+    /// Bytes that all device slots together may hold, at any time. Memory that a slot has outgrown while work
+    /// on it was still enqueued goes when that is done, and is not counted.
     pub device_budget: usize,
     /// What the device makes of pictures after the copy.
     pub to_floats: Option<ToFloats>,

@@ -156,8 +156,12 @@ impl Loader {
             let mut arena =
                 PinnedArena::new(&self.device, &self.pinned_budget, slot.slot.payload(), &slot.copied);
             let mut writer = SlotWriter::with_fillers(&mut arena, &mut contents, &self.fillers);
-            catch_unwind(AssertUnwindSafe(|| write(&mut writer)))
-                .unwrap_or_else(|payload| Err(Error::from_panic(place, payload.as_ref())))
+            let more = catch_unwind(AssertUnwindSafe(|| write(&mut writer)))
+                .unwrap_or_else(|payload| Err(Error::from_panic(place, payload.as_ref())));
+            match more {
+                Ok(true) => arena.finish(contents.bytes()).map(|()| true),
+                other => other,
+            }
         };
         let own = start.elapsed().saturating_sub(contents.convert);
         self.meter.busy(stage, own);

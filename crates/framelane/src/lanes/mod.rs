@@ -40,7 +40,8 @@ pub struct Options {
     /// Jobs enqueued, running, or done and not yet given up by whoever reads their output.
     /// At least as many as lanes.
     pub in_flight: usize,
-    /// Bytes that all output slots together may hold.
+    /// Bytes that all output slots together may hold, at any time. Memory that a slot has outgrown while work
+    /// on it was still enqueued goes when that is done, and is not counted.
     pub output_budget: usize,
     /// Where times are reported.
     pub recorder: Option<Arc<Recorder>>,
@@ -160,7 +161,7 @@ impl Lanes {
         for read in slot.wait_for() {
             stream.wait(read)?;
         }
-        let view = batch.on(stream)?;
+        let view = batch.peek(stream)?;
         let mut accesses: Vec<Access<'_>> = view.tensors().map(|t| t.access()).collect();
         accesses.extend(contents.tensors.iter().map(|(_, range)| Access::write(&buffer, range.clone())));
         let outcome = Arc::new(Outcome::default());
@@ -183,8 +184,10 @@ impl Lanes {
             lane.jobs.fetch_sub(1, Ordering::Relaxed);
             return Err(error);
         }
-        // From here on nothing may fail: the job will write the slot until this event.
+        // From here on nothing may fail: until this event the job reads the batch and writes the slot. Of the
+        // lane's later jobs the batch knows nothing: they do not hold it up.
         let ready = stream.record_anyway();
+        batch.read_until(ready.clone());
         let index = submit.next;
         submit.next += 1;
         // Nothing comes back: the ring is neither cancelled nor at its end while the lanes live.

@@ -7,7 +7,7 @@ use framelane::feed::{Options, SlotWriter, Source};
 use framelane::frame::FrameMeta;
 use framelane::ring::Policy;
 use framelane::tensor::{DType, HostArray, TensorSpec, Tree};
-use framelane::{Batch, Error, ErrorKind, Result};
+use framelane::{Batch, Error, ErrorKind, Result, View};
 use framelane_cuda::Place;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -337,7 +337,16 @@ impl Findings {
 
     /// Enqueue on `stream` a kernel that compares the checksums of all tensors.
     pub fn check(&self, batch: &Batch, stream: &Stream, number: u64, expected: Vec<u64>) -> Result<()> {
-        let view = batch.on(stream)?;
+        self.enqueue(batch.on(stream)?, stream, number, expected)
+    }
+
+    /// As [`Findings::check_ragged`] on the second stream, which is not named: its accesses are had by naming the
+    /// first. The caller sees to the order.
+    pub fn check_unnamed(&self, batch: &Batch, streams: &[Stream; 2], number: u64) -> Result<()> {
+        self.enqueue(batch.on(&streams[0])?, &streams[1], number, ragged_checksums(number))
+    }
+
+    fn enqueue(&self, view: View<'_>, stream: &Stream, number: u64, expected: Vec<u64>) -> Result<()> {
         let accesses: Vec<_> = view.tensors().map(|t| t.access()).collect();
         assert_eq!(accesses.len(), expected.len(), "batch {number} has all its tensors");
         let what = format!("batch {number} on {}", stream.name());
