@@ -62,6 +62,11 @@ pub struct PlayArgs {
     #[arg(long, value_name = "NAME", value_parser = ["auto", "tract", "onnxruntime"], default_value = "auto")]
     pub runtime: String,
 
+    /// Where frames are fed: cpu, or a CUDA device (cuda, cuda:1). Networks run on the CPU for now, so that CUDA
+    /// costs copies there and back and gains nothing but a test of the way. auto: cpu
+    #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto")]
+    pub device: String,
+
     /// Frames that are in the network at once [default: up to 8, by cores; 2 for ONNX Runtime]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub lanes: Option<u32>,

@@ -4,9 +4,10 @@ use crate::console;
 use crate::exit::{Ended, Outcome};
 use crate::play::{cores, default_lanes, reason};
 use framelane::Error;
+use framelane::device::cuda_devices;
+use framelane::framelane_cuda::driver_version;
 use framelane_onnx::onnxruntime;
 use std::env;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Look at everything, print it, and never fail for what is missing.
@@ -22,7 +23,7 @@ struct Machine {
     displays: Vec<(&'static str, String)>,
     window: Result<String, String>,
     adapters: Vec<String>,
-    cuda: Option<PathBuf>,
+    cuda: Result<Vec<String>, String>,
     ffmpeg: Option<String>,
     onnxruntime: Result<String, String>,
 }
@@ -42,7 +43,9 @@ impl Machine {
             displays,
             window: framelane_show::available().map_err(|e| reason(&e)),
             adapters: framelane_show::adapters().iter().map(adapter).collect(),
-            cuda: cuda_driver(),
+            cuda: cuda_devices()
+                .map(|devices| devices.iter().map(ToString::to_string).collect())
+                .map_err(|e| e.to_string()),
             ffmpeg: ffmpeg(),
             onnxruntime: onnxruntime()
                 .map(|r| format!("{} ({}, from {})", r.version, r.path.display(), r.origin))
@@ -99,13 +102,15 @@ impl std::fmt::Display for Machine {
             }
         }
         match &self.cuda {
-            Some(path) => writeln!(
-                f,
-                "  CUDA          a driver ({}), not used yet: this version runs networks on the CPU",
-                path.display()
-            )?,
-            None => {
-                writeln!(f, "  CUDA          no driver; not used yet: this version runs networks on the CPU")?
+            Ok(devices) => {
+                let driver = driver_version().map_or(String::new(), |v| format!("; driver of CUDA {v}"));
+                for (n, device) in devices.iter().enumerate() {
+                    let label = if n == 0 { "CUDA" } else { "" };
+                    writeln!(f, "  {label:<13} {device}{driver}")?;
+                }
+            }
+            Err(why) => {
+                writeln!(f, "  CUDA          none: {}", why.trim_start_matches("CUDA is not used: "))?
             }
         }
         writeln!(f, "  ffmpeg        {}", self.ffmpeg.as_deref().unwrap_or("none on the PATH"))?;
@@ -125,6 +130,12 @@ impl std::fmt::Display for Machine {
             Err(_) => {
                 writeln!(f, "  run networks  by tract on the CPU, in {lanes}: there is no ONNX Runtime")?
             }
+        }
+        if self.cuda.is_ok() {
+            writeln!(
+                f,
+                "  feed frames   on the CPU too, because no network of this version runs on CUDA; `--device cuda` does"
+            )?;
         }
         match &self.window {
             Ok(screen) => writeln!(f, "  show results  in a window on {screen}")?,
@@ -153,29 +164,6 @@ impl std::fmt::Display for Machine {
 
 fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
-/// The CUDA driver's library, by its file name alone: it is not loaded.
-fn cuda_driver() -> Option<PathBuf> {
-    let (name, folders): (&str, &[&str]) = if cfg!(windows) {
-        ("nvcuda.dll", &["C:\\Windows\\System32"])
-    } else {
-        (
-            "libcuda.so.1",
-            &[
-                "/usr/lib/x86_64-linux-gnu",
-                "/usr/lib/aarch64-linux-gnu",
-                "/usr/lib64",
-                "/usr/lib",
-                "/usr/lib/wsl/lib",
-            ],
-        )
-    };
-    let own = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    env::split_paths(&own)
-        .chain(folders.iter().map(PathBuf::from))
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_absolute() && path.exists())
 }
 
 /// The version of the user's ffmpeg.

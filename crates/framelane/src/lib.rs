@@ -16,3 +16,4 @@ pub mod tensor;
 
 pub use batch::{ALIGNMENT, Batch, Contents, TensorView, View};
 pub use error::{Error, ErrorKind, Result};
+pub use framelane_cuda;

@@ -1,9 +1,9 @@
 //! What is used where the command line leaves it open: by input, network, and machine.
 
-use super::options::{Network, Options};
+use super::options::{Network, On, Options};
 use super::pipeline;
 use super::playlist::Playlist;
-use framelane::device::Device;
+use framelane::device::{Counters, Device, cuda_devices};
 use framelane::frame::ImageSize;
 use framelane::lanes::Model;
 use framelane::ring::Policy;
@@ -117,8 +117,78 @@ pub fn describe(network: Option<&ImageModel>, from: ImageSize, to: ImageSize) ->
     }
 }
 
+/// The devices of a run.
+pub struct Devices {
+    /// Where frames are fed first.
+    pub feed: Device,
+    /// Where the pipeline runs: the network's device, or without a network the feed's.
+    pub run: Device,
+    /// What to know about the choice.
+    pub notes: Vec<String>,
+}
+
+impl Devices {
+    /// Whether frames leave the feed's device before the network.
+    pub fn is_relayed(&self) -> bool {
+        self.feed.name() != self.run.name()
+    }
+
+    /// A name for both.
+    pub fn name(&self) -> String {
+        match self.is_relayed() {
+            true => format!("{}, network on {}", self.feed.name(), self.run.name()),
+            false => self.run.name().to_owned(),
+        }
+    }
+
+    /// What both have copied.
+    pub fn counters(&self) -> Counters {
+        let run = self.run.counters();
+        if !self.is_relayed() {
+            return run;
+        }
+        let feed = self.feed.counters();
+        Counters {
+            to_device: run.to_device + feed.to_device,
+            from_device: run.from_device + feed.from_device,
+            ..run
+        }
+    }
+}
+
+/// # Errors
+/// If the device that was asked for is not there, or cannot be used.
+pub fn devices(on: On, network: bool) -> Result<Devices> {
+    let host = |notes| Devices { feed: Device::host(), run: Device::host(), notes };
+    let ordinal = match on {
+        On::Cpu => return Ok(host(vec![])),
+        On::Auto => {
+            // Only a device that is there is worth a word: most machines have none.
+            let unused = cuda_devices().ok().and_then(|all| all.into_iter().next()).map(|first| {
+                format!(
+                    "{first} is not used: networks run on the CPU for now (--device cuda feeds through it)"
+                )
+            });
+            return Ok(host(unused.into_iter().collect()));
+        }
+        On::Cuda(ordinal) => ordinal,
+    };
+    let cuda = Device::cuda(ordinal)?;
+    let name = cuda.cuda_context().map(|c| c.info().to_string()).unwrap_or_default();
+    Ok(match network {
+        false => Devices { run: cuda.clone(), feed: cuda, notes: vec![name] },
+        true => {
+            let way = format!(
+                "the network runs on the CPU: each frame is copied to {} and back, and once more for it",
+                cuda.name()
+            );
+            Devices { feed: cuda, run: Device::host(), notes: vec![name, way] }
+        }
+    })
+}
+
 /// One line about the device and how work is laid out on it.
-pub fn describe_device(device: &Device, run: pipeline::Options, policy: Policy) -> String {
+pub fn describe_devices(devices: &Devices, run: pipeline::Options, policy: Policy) -> String {
     let cores = cores();
     let policy = match policy {
         Policy::Fifo => "every frame counts (fifo)",
@@ -126,7 +196,7 @@ pub fn describe_device(device: &Device, run: pipeline::Options, policy: Policy) 
     };
     format!(
         "{} ({cores} core{}), {} lane{}, depth {}; {policy}",
-        device.name(),
+        devices.name(),
         if cores == 1 { "" } else { "s" },
         run.lanes,
         if run.lanes == 1 { "" } else { "s" },

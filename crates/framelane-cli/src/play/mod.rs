@@ -1,7 +1,7 @@
 //! `framelane play`: choose everything, say what was chosen, run, and report.
 //!
 //! Reading order: `options` (what the command line means, with `overwrite`) → `playlist` (inputs as one source) → `output` (where
-//! results go) → `pipeline` (the threads) with `stamps`, `readback`, `target`, `tally` and `stop`.
+//! results go) → `relay` (a CUDA device on the way) → `pipeline` (the threads) with `stamps`, `readback`, `target`, `tally` and `stop`.
 
 mod choose;
 pub mod options;
@@ -12,6 +12,7 @@ mod pipeline;
 mod pipeline_tests;
 mod playlist;
 mod readback;
+mod relay;
 mod stamps;
 mod stop;
 mod tally;
@@ -27,7 +28,8 @@ use crate::exit::{Ended, Failure, Outcome};
 use crate::progress::Progress;
 use crate::report::{Paths, RunReport, WindowFrames};
 use crate::signals;
-use framelane::device::Device;
+use framelane::device::Counters;
+use framelane::feed::Source;
 use framelane::frame::FrameRate;
 use framelane::ring::Policy;
 use framelane::stats::AgeReport;
@@ -36,6 +38,7 @@ use framelane_show::WindowReport;
 use options::{Json, Options};
 use output::Opened;
 use pipeline::{Parts, Running};
+use relay::Relay;
 use stamps::Stamps;
 use std::fs::File;
 use std::io::Write;
@@ -44,7 +47,6 @@ use stop::{Stop, Why};
 /// Play to the end, or until it is stopped.
 pub fn run(args: &PlayArgs) -> Outcome {
     let options = Options::resolve(args).map_err(Failure::Usage)?;
-    let device = Device::host();
     let mut chosen = choose::input(&options)?;
     let list = chosen.list;
     list.describe().iter().for_each(|line| tell("input", line));
@@ -59,7 +61,9 @@ pub fn run(args: &PlayArgs) -> Outcome {
     });
     let runtime = network.as_ref().map_or("none", |model| model.runtime()).to_owned();
     tell("runtime", &runtime);
-    tell("device", &choose::describe_device(&device, run, policy));
+    let devices = choose::devices(options.device, network.is_some())?;
+    tell("device", &choose::describe_devices(&devices, run, policy));
+    devices.notes.iter().for_each(|note| tell("", note));
 
     // From here on Ctrl-C finishes what was begun.
     let (tally, stop) = (Tally::new(), Stop::default());
@@ -77,7 +81,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
         output: output.describe(),
         display: output.path(),
         runtime,
-        device: device.name().to_owned(),
+        device: devices.name(),
         lanes: run.lanes,
         policy,
         input_fps: list.rate().map(FrameRate::fps),
@@ -87,8 +91,15 @@ pub fn run(args: &PlayArgs) -> Outcome {
     // A window shows pictures without a clock (a folder) at the pace that files would give them.
     let clock = list.rate().or(paced.then_some(FrameRate { num: 30, den: 1 }));
     let (target, window) = output.split();
+    let mut source: Box<dyn Source> = Box::new(list);
+    let mut relayed = None;
+    if devices.is_relayed() {
+        let relay = Relay::new(&devices.feed, source)?;
+        relayed = Some(relay.reporter());
+        source = Box::new(relay);
+    }
     let parts = Parts {
-        source: Box::new(list),
+        source,
         stamps: Stamps::new(clock),
         model: network.map(|model| model as _),
         target,
@@ -98,7 +109,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
         let handle = window.handle();
         stop.on_request(move || handle.close());
     }
-    let running = Running::start(&device, parts, &tally, &stop)?;
+    let running = Running::start(&devices.run, parts, &tally, &stop)?;
     let progress = Progress::start(tally.clone(), frames)?;
     // The window's events belong to the main thread; the pipeline's threads run beside it.
     let shown = window.map(|window| {
@@ -120,8 +131,11 @@ pub fn run(args: &PlayArgs) -> Outcome {
     if let Some(summary) = &end.summary {
         report.output = wrote(summary);
     }
-    let report = report.report(&tally, &device, shown.as_ref(), stop.why(), error.as_ref());
+    let report = report.report(&tally, &devices.counters(), shown.as_ref(), stop.why(), error.as_ref());
     console::say(report.table(console::has_colours()).trim_end());
+    if let Some(report) = relayed {
+        console::say(&format!("\nby way of   {}: {}", devices.feed.name(), report()));
+    }
     if let Some(summary) = &end.summary {
         console::say(&format!("\nwrote       {}", wrote(summary)));
     }
@@ -177,12 +191,12 @@ impl Describe {
     fn report(
         self,
         tally: &Tally,
-        device: &Device,
+        device: &Counters,
         shown: Option<&WindowReport>,
         why: Option<Why>,
         error: Option<&Error>,
     ) -> RunReport {
-        let mut figures = tally.recorder.report(&device.counters());
+        let mut figures = tally.recorder.report(device);
         let mut display = self.display;
         if let Some(shown) = shown {
             // The window knows when a frame was really handed to the screen.

@@ -6,6 +6,7 @@ use framelane::ring::Policy;
 use framelane::{Error, ErrorKind, Result};
 use framelane_onnx::{Overrides, Runtime, parse_size};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::str::FromStr;
 
 /// What to do, all of it checked as far as it can be without touching anything.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,7 @@ pub struct Options {
     pub network: Network,
     pub overrides: Overrides,
     pub runtime: Runtime,
+    pub device: On,
     pub to: To,
     pub json: Option<Json>,
     /// `None`: by runtime and cores.
@@ -33,6 +35,34 @@ pub enum Network {
     Upscale,
     None,
     File(PathBuf),
+}
+
+/// Where frames are fed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    Auto,
+    Cpu,
+    /// The CUDA device of this number.
+    Cuda(u32),
+}
+
+impl FromStr for On {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let number = |n: &str| n.parse().ok().map(Self::Cuda);
+        match text {
+            "auto" => Some(Self::Auto),
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda(0)),
+            other => other.strip_prefix("cuda:").and_then(number),
+        }
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::Argument,
+                format!("--device cannot be {text:?}: give auto, cpu, cuda or cuda:N (cuda:0 is the first)"),
+            )
+        })
+    }
 }
 
 /// Where results go.
@@ -67,6 +97,7 @@ impl Options {
             },
             overrides: overrides(&args.hints)?,
             runtime: args.runtime.parse()?,
+            device: args.device.parse()?,
             to: target(&args.to)?,
             json: args.json.as_deref().map(|json| match json {
                 "-" => Json::Stdout,
@@ -159,6 +190,18 @@ mod tests {
         let options = resolve(&[]).unwrap();
         assert_eq!((options.network, options.to), (Network::Upscale, To::Auto));
         assert_eq!((options.lanes, options.depth, options.policy), (None, None, None));
+        assert_eq!(options.device, On::Auto);
+    }
+
+    #[test]
+    fn devices_are_named_as_elsewhere() {
+        let on = |name| resolve(&["--device", name]).map(|o| o.device);
+        assert_eq!(on("cpu").unwrap(), On::Cpu);
+        assert_eq!(on("cuda").unwrap(), On::Cuda(0));
+        assert_eq!(on("cuda:3").unwrap(), On::Cuda(3));
+        for wrong in ["gpu", "cuda:", "cuda:-1", "cuda0", ""] {
+            assert!(on(wrong).unwrap_err().to_string().contains("cuda:N"), "{wrong}");
+        }
     }
 
     #[test]

@@ -109,11 +109,11 @@ pub fn read_back(
         }
         // The copy's time begins when there is something to copy.
         output.on(stream)?;
-        let began = stream.record()?;
+        let began = stream.record_timed()?;
         let size = copy(&output, stream, &slot.payload().result)?;
         let before = before.filter(|_| wants_before);
         let before = before.map(|batch| copy(&batch, stream, &slot.payload().before)).transpose()?;
-        let ready = stream.record()?;
+        let ready = stream.record_timed()?;
         let picture = Picture { meta, fate, size, before, copying: copying.clone(), began };
         slot.publish(ready, picture);
         drop(output);

@@ -2,6 +2,7 @@
 
 mod bad;
 mod command_line;
+mod devices;
 mod help;
 mod inputs;
 mod models;
