@@ -94,7 +94,8 @@ impl Budget {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn largest(&self) -> usize {
+    /// Size of the largest slot.
+    pub fn largest(&self) -> usize {
         self.lock().largest
     }
 }

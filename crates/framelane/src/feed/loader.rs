@@ -6,13 +6,14 @@ use super::source::SlotWriter;
 use crate::batch::{Contents, Filled};
 use crate::device::{Device, Event, Memory, Stream};
 use crate::error::{Error, Result};
+use crate::let_go::let_go;
 use crate::ring::{self, Policy, Reader, WriteSlot, Writer};
 use crate::slots::{Budget, PinnedArena, Slot};
 use crate::stats::{Recorder, Stage};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(super) type PinnedSlot = WriteSlot<Slot, Event, ()>;
 pub(super) type DeviceSlot = WriteSlot<Slot, Event, Filled>;
@@ -207,23 +208,7 @@ impl Loader {
 }
 
 impl Drop for Loader {
-    /// Dropping the stream waits for its copies, and they for the consumer's kernels. Whoever drops a feed
-    /// is not held up by that for ever: after a second another thread waits instead.
     fn drop(&mut self) {
-        let idle = self.stream.record_anyway();
-        if !matches!(idle.synchronize_for("feed: last copies", Duration::from_secs(1)), Ok(false)) {
-            return;
-        }
-        log::error!(
-            "the last copies of {:?} wait for kernels of its consumer: they are left to end by themselves",
-            self.stream
-        );
-        let stream = self.stream.clone();
-        let wait = move || {
-            let ended = idle.synchronize("feed: last copies");
-            drop((stream, ended));
-        };
-        // Without a thread the drop of the stream waits here after all.
-        let _ = std::thread::Builder::new().name("feed: last copies".into()).spawn(wait);
+        let_go(vec![self.stream.clone()], "feed: last copies", "they wait for kernels of its consumer");
     }
 }
