@@ -8,6 +8,7 @@ mod error;
 pub mod feed;
 pub mod frame;
 pub mod lanes;
+mod let_go;
 pub mod ring;
 mod slots;
 pub mod stats;

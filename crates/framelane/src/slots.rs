@@ -20,6 +20,8 @@ pub(crate) struct Budget {
     limit: usize,
     /// What one slot may take ahead of need, so that the others get as much.
     share: usize,
+    /// Bytes of every slot from the start, if their addresses are never to change.
+    fixed: Option<usize>,
     state: Mutex<Used>,
 }
 
@@ -33,7 +35,12 @@ struct Used {
 impl Budget {
     /// A limit for at most `slots` slots together.
     pub fn new(owner: Arc<str>, memory: Memory, limit: usize, slots: usize) -> Self {
-        Self { owner, memory, limit, share: limit / slots.max(1), state: Mutex::default() }
+        Self { owner, memory, limit, share: limit / slots.max(1), fixed: None, state: Mutex::default() }
+    }
+
+    /// Every slot has so many bytes, and keeps its memory.
+    pub fn fixed(self, bytes: Option<usize>) -> Self {
+        Self { fixed: bytes, ..self }
     }
 
     /// Count a slot of at least `bytes` in place of one of `old` bytes. How large it is to be.
@@ -94,7 +101,8 @@ impl Budget {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn largest(&self) -> usize {
+    /// Size of the largest slot.
+    pub fn largest(&self) -> usize {
         self.lock().largest
     }
 }
@@ -113,6 +121,18 @@ impl Slot {
         let mut slot = self.lock();
         if let Some(buffer) = slot.as_ref().filter(|b| b.len() >= bytes) {
             return Ok(buffer.clone());
+        }
+        if let Some(fixed) = budget.fixed {
+            if bytes <= fixed {
+                return Self::replace(&mut slot, device, budget, fixed);
+            }
+            return Err(Error::new(
+                ErrorKind::Budget,
+                format!(
+                    "a batch of {bytes} bytes does not fit into the slots of {:?}, which keep the {fixed} bytes they were made with: give more as `slot_bytes`",
+                    budget.owner
+                ),
+            ));
         }
         // As large as the largest so far, ahead of need: within the slot's share, and if it fits.
         let wanted = bytes.max(budget.largest().min(budget.share));

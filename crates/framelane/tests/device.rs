@@ -198,6 +198,24 @@ fn a_failure_is_told_once_by_the_next_call_and_the_stream_goes_on() {
     }
 }
 
+/// It says that the work has ended, not that it did what it should: who waits for it goes on.
+#[test]
+fn the_event_after_work_that_failed_is_reached() {
+    for device in devices() {
+        let [fails, waits] = ["fails", "waits"].map(|name| device.stream(name).unwrap());
+        let buffer = pinned(&device, &[1]);
+        let whole = [Access::update(&buffer, 0..1)];
+        fails.launch("refuses", &whole, |_| Err(Error::new(ErrorKind::Model, "refused"))).unwrap();
+        // Simulated work may have run meanwhile: then the first call tells of it.
+        let event = fails.record().or_else(|_| fails.record()).unwrap();
+        waits.wait(&event).unwrap();
+        add(&waits, &buffer, 1).unwrap();
+        waits.synchronize("test").unwrap();
+        assert!(event.is_done());
+        assert_eq!(buffer.read_host().unwrap()[0], 2);
+    }
+}
+
 #[test]
 fn synchronize_waits_though_an_earlier_failure_is_told() {
     let device = Device::host();

@@ -394,3 +394,39 @@ fn a_batch_the_device_has_no_room_for_ends_a_pump_too() {
     assert_eq!(pump.try_next_batch().unwrap_err().kind(), ErrorKind::Budget);
     assert_eq!(pump.try_next_batch().unwrap_err().kind(), ErrorKind::Closed);
 }
+
+/// Slots that are made at the start keep their memory, whatever comes; what does not fit is refused.
+#[test]
+fn fixed_slots_never_move() {
+    let device = device();
+    let sizes = [100, 4000, 1, 4096, 0, 333, 4096, 7];
+    let write = |size: usize| -> Write {
+        Box::new(move |slot| {
+            slot.tensor("x", &TensorSpec::new(DType::U8, [size]))?.copy_from_slice(&content(9, size, size));
+            Ok(true)
+        })
+    };
+    let fixed = Options { slot_bytes: Some(4096), ..options("fixed", 3) };
+    let too_large = 4097;
+    let script = Script::new(sizes.into_iter().chain([too_large]).map(write));
+    let feeder = Feeder::new(&device, script, fixed).unwrap();
+    assert_eq!(device.counters().device_bytes, 3 * 4096, "made at the start");
+    let mut addresses = [None; 3];
+    for size in sizes {
+        let batch = feeder.next_batch().unwrap().unwrap();
+        assert_eq!(read_back(&device, &batch), [content(9, size, size)]);
+        let stream = device.stream("reader").unwrap();
+        let now = batch.on(&stream).unwrap().tensor("x").unwrap().cuda_address();
+        assert_eq!(now.is_some(), on_cuda());
+        assert_eq!(*addresses[batch.slot()].get_or_insert(now), now, "slot {}", batch.slot());
+    }
+    assert_eq!(device.counters().device_bytes, 3 * 4096);
+    let refused = feeder.next_batch().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Budget);
+    for part in ["4097 bytes", "\"fixed\"", "4096", "slot_bytes"] {
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
+    let both = Options { slot_bytes: Some(4096), device_budget: 8000, ..options("both", 3) };
+    let refused = Feeder::new(&device, Script::new([]), both).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Budget, "{refused}");
+}

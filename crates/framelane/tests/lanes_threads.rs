@@ -478,20 +478,84 @@ fn run_puts_errors_in_their_place() {
 #[test]
 fn output_budget_names_the_sum() {
     let device = Device::host();
-    let options = Options { in_flight: 3, output_budget: 2000, ..Options::new(1) };
-    let lanes = Lanes::new(&device, toy(|_| Ok(())), options).unwrap();
+    let lane_options = Options { in_flight: 3, output_budget: 2000, ..Options::new(1) };
+    let lanes = Lanes::new(&device, toy(|_| Ok(())), lane_options).unwrap();
     let feeder = feeder(&device, 9, 3);
     // 500 bytes and 8 are 512 + 8, so 768 in a slot.
     let held: Vec<_> =
         (0..2).map(|_| lanes.submit(&feeder.next_batch().unwrap().unwrap()).unwrap()).collect();
-    let error = lanes.submit(&feeder.next_batch().unwrap().unwrap()).unwrap_err();
+    let third = feeder.next_batch().unwrap().unwrap();
+    let error = lanes.submit_for(&third, ms(5000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget);
     for part in
         ["device memory", "outputs of toy", "2304 bytes", "a slot of 768", "1536 in the others", "2000"]
     {
         assert!(error.to_string().contains(part), "{error}");
     }
+    // Told once: from now on the two slots that have their memory are what may be in flight.
+    let batch = third;
+    for _ in 0..4 {
+        assert!(lanes.try_submit(&batch).unwrap().is_none());
+        let held_back = lanes.submit_for(&batch, ms(5)).unwrap_err();
+        assert_eq!(held_back.kind(), ErrorKind::Timeout, "{held_back}");
+    }
     drop(held);
+    for _ in 0..10 {
+        lanes.submit(&batch).unwrap().wait().unwrap();
+    }
+    // What no slot will ever have room for is refused each time.
+    let large = Feeder::new(&device, Numbers::even(1, 5000), options("large", 1)).unwrap();
+    let large = large.next_batch().unwrap().unwrap();
+    for _ in 0..4 {
+        assert_eq!(lanes.submit(&large).unwrap_err().kind(), ErrorKind::Budget);
+    }
+    lanes.submit(&batch).unwrap().wait().unwrap();
+    assert_eq!((lanes.occupancy().free, lanes.occupancy().writing), (3, 0));
+}
+
+#[test]
+fn a_submitter_that_is_held_back_for_too_long_says_by_what() {
+    let (device, gate) = (Device::host(), Gate::new());
+    let wait = gate.clone();
+    let model = toy(move |_| {
+        wait.pass();
+        Ok(())
+    });
+    let lanes = Lanes::new(&device, model, Options { in_flight: 1, ..Options::new(1) }).unwrap();
+    let feeder = feeder(&device, 2, 2);
+    let opener = Opener(gate);
+    let batch = feeder.next_batch().unwrap().unwrap();
+    let ticket = lanes.submit_for(&batch, Duration::MAX).unwrap();
+    let error = lanes.submit_for(&batch, ms(5)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.to_string().contains("outputs of toy") && error.to_string().contains("held by"), "{error}");
+    drop(opener);
+    drop(ticket.wait().unwrap());
+    // A slot that is free is had whatever the limit.
+    lanes.submit_for(&batch, Duration::ZERO).unwrap().wait().unwrap();
+}
+
+/// A network that does not come back holds nobody up for longer than a second, and its lane ends when it does.
+#[test]
+fn dropping_the_lanes_while_a_job_runs_on_and_on() {
+    let (device, gate) = (Device::host(), Gate::new());
+    let wait = gate.clone();
+    let model = toy(move |_| {
+        wait.pass();
+        Ok(())
+    });
+    let lanes = Lanes::new(&device, model.clone(), Options::new(2)).unwrap();
+    let batch = feeder(&device, 1, 1).next_batch().unwrap().unwrap();
+    let tickets = [(); 3].map(|()| lanes.submit(&batch).unwrap());
+    let opener = Opener(gate.clone());
+    within(Duration::from_secs(4), "dropping the lanes", move || drop(lanes));
+    assert!(!tickets[2].is_done());
+    drop(opener);
+    // Who has a ticket gets its result.
+    tickets.into_iter().for_each(|ticket| assert_eq!(index_of(&ticket.wait().unwrap()), 0));
+    drop(batch);
+    let none_left = || held(&device) == (0, 0, 0) && model.0.alive.load(Ordering::Relaxed) == 0;
+    assert!(eventually(Duration::from_secs(1), none_left), "{:?}", device.counters());
 }
 
 #[test]

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 /// A point in the order of one stream. Each [`super::Stream::record`] makes a fresh one: an event is never
 /// recorded twice, so what it means never changes. Clones are the same event.
+///
+/// An event says that the work before it has *ended*, not that it succeeded: if a kernel fails, what comes after
+/// it on its stream runs all the same, and the event is reached. Whether it failed is told by the stream
+/// ([`super::Stream`]), or for a job of [`crate::lanes`] by its ticket.
 #[derive(Clone)]
 pub struct Event {
     inner: Arc<Inner>,
@@ -50,7 +54,7 @@ impl Event {
         Self { inner: Arc::new(Inner { device: device.clone(), stream: stream.clone(), signal, clock }) }
     }
 
-    /// Whether all work enqueued before the event is done. Never waits.
+    /// Whether all work enqueued before the event is done, failed or not. Never waits.
     pub fn is_done(&self) -> bool {
         self.inner.device.jitter();
         self.query()
@@ -77,7 +81,7 @@ impl Event {
         self.wait(why, None).map(|_| ())
     }
 
-    /// Wait on the CPU until the event is reached. The wait is counted under `why`
+    /// Wait on the CPU until the event is reached, whether the work before it failed or not. The wait is counted under `why`
     /// ([`super::Counters::cpu_waits`]), unless the event had been reached already.
     ///
     /// # Errors

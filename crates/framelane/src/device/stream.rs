@@ -14,7 +14,9 @@ use std::time::Instant;
 /// A queue of work on a device; clones are the same stream. Any thread may enqueue.
 ///
 /// No call here waits for work. Work that failed (a kernel that returned an error or panicked) does not
-/// stop the stream: the first failure is kept and returned, once, by the next call on the stream.
+/// stop the stream: the first failure is kept and returned, once, by the next call on the stream. Later work and
+/// events run as if nothing had happened, over whatever bytes the failed work left; on streams that wait for such an
+/// event, too. Who must know whether all is well before the result is used asks [`Stream::synchronize`].
 #[derive(Clone)]
 pub struct Stream {
     inner: Arc<Inner>,

@@ -28,6 +28,11 @@ pub struct Options {
     pub depth: usize,
     /// Device slots it may grow to while the consumer holds batches; `None`: as `depth`.
     pub max_depth: Option<usize>,
+    /// Bytes of each device slot, all of them made at the start; `None`: as the largest batch so far. With it the
+    /// addresses never change, so that CUDA graphs can be captured over them ([`Batch::slot`] says which it is),
+    /// and a batch that does not fit ends the feed. [`crate::Contents::packed`] says how much a batch takes; with
+    /// [`Options::to_floats`] the results come on top.
+    pub slot_bytes: Option<usize>,
     /// What happens when the consumer is slower than the source.
     pub policy: Policy,
     /// Pinned slots; `None`: one being filled (or one per converter), and one being copied.
@@ -55,6 +60,7 @@ impl Options {
             name: name.into(),
             depth: 2,
             max_depth: None,
+            slot_bytes: None,
             policy: Policy::Fifo,
             pinned_slots: None,
             pinned_budget: usize::MAX,

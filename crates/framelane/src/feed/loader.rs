@@ -8,6 +8,7 @@ use super::to_floats::ToFloats;
 use crate::batch::{Batch, Contents, Filled};
 use crate::device::{Buffer, Device, Event, Memory, Stream};
 use crate::error::{Error, Result};
+use crate::let_go::let_go;
 use crate::ring::{self, Policy, ReadLease, Reader, WriteSlot, Writer};
 use crate::slots::{Budget, PinnedArena, Slot};
 use crate::stats::{Recorder, Stage};
@@ -33,7 +34,7 @@ pub(super) struct Loader {
     pinned_reader: Reader<Slot, Event, ()>,
     pinned_budget: Budget,
     out: Writer<Slot, Event, Filled>,
-    device_budget: Budget,
+    device_budget: Arc<Budget>,
     /// What the device does after each copy, on a stream of its own: the next copy need not wait for it.
     to_floats: Option<(ToFloats, Stream)>,
     fillers: Fillers,
@@ -84,8 +85,19 @@ impl Loader {
             slots: options.depth,
             max_slots: options.max_depth.unwrap_or(options.depth),
         };
-        let max_depth = device_options.max_slots;
-        let (out, reader) = ring::ring(device_options, |_| Ok(Slot::default()))?;
+        let budget = Budget::new(
+            options.name.clone(),
+            Memory::Device,
+            options.device_budget,
+            device_options.max_slots,
+        );
+        let device_budget = Arc::new(budget.fixed(options.slot_bytes));
+        let (memory, budget, fixed) = (device.clone(), device_budget.clone(), options.slot_bytes);
+        let (out, reader) = ring::ring(device_options, move |_| {
+            let slot = Slot::default();
+            fixed.map(|bytes| slot.at_least(&memory, &budget, bytes)).transpose()?;
+            Ok(slot)
+        })?;
         let loader = Self {
             device: device.clone(),
             stream,
@@ -98,12 +110,7 @@ impl Loader {
                 pinned_slots,
             ),
             out,
-            device_budget: Budget::new(
-                options.name.clone(),
-                Memory::Device,
-                options.device_budget,
-                max_depth,
-            ),
+            device_budget,
             to_floats,
             fillers: Fillers::new(options.name.clone(), options.fill_threads)?,
             next_index: AtomicU64::new(batch),
@@ -304,27 +311,9 @@ impl Loader {
 }
 
 impl Drop for Loader {
-    /// Dropping the stream waits for its copies, and they for the consumer's kernels. Whoever drops a feed
-    /// is not held up by that for ever: after a second another thread waits instead.
     fn drop(&mut self) {
-        // CUDA's streams end by themselves.
-        if self.stream.cuda().is_some() {
-            return;
-        }
-        let idle = self.stream.record_anyway();
-        if !matches!(idle.synchronize_for("feed: last copies", Duration::from_secs(1)), Ok(false)) {
-            return;
-        }
-        log::error!(
-            "the last copies of {:?} wait for kernels of its consumer: they are left to end by themselves",
-            self.stream
-        );
-        let stream = self.stream.clone();
-        let wait = move || {
-            let ended = idle.synchronize("feed: last copies");
-            drop((stream, ended));
-        };
-        // Without a thread the drop of the stream waits here after all.
-        let _ = std::thread::Builder::new().name("feed: last copies".into()).spawn(wait);
+        let converting = self.to_floats.iter().map(|(_, stream)| stream);
+        let streams = [&self.stream].into_iter().chain(converting).cloned().collect();
+        let_go(streams, "feed: last copies", "they wait for kernels of its consumer");
     }
 }

@@ -7,6 +7,9 @@
 //!
 //! Outputs live in a ring that all lanes share: [`Options::in_flight`] slots bound what is in flight and
 //! unread, and a full ring holds the submitter back.
+//!
+//! Dropping the lanes waits for the jobs that were submitted, at most for a second; then they are left to end by
+//! themselves, and the log says so. Tickets and outputs stay valid.
 
 mod model;
 mod run;
@@ -17,9 +20,10 @@ pub use run::Run;
 pub use ticket::Ticket;
 
 use crate::batch::{Batch, Contents, Filled};
-use crate::device::{Access, Device, Event, Kernel, Memory, Stream};
+use crate::device::{Access, Buffer, Device, Event, Kernel, Memory, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::FrameMeta;
+use crate::let_go::let_go;
 use crate::ring::{self, Occupancy, Policy, Reader, WriteSlot, Writer};
 use crate::slots::{Budget, Slot};
 use crate::stats::{Group, Recorder, Stage};
@@ -27,9 +31,9 @@ use crate::tensor::TensorSpec;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use ticket::Outcome;
 
 /// How lanes behave. Start from [`Options::new`].
@@ -42,6 +46,9 @@ pub struct Options {
     pub in_flight: usize,
     /// Bytes that all output slots together may hold, at any time. Memory that a slot has outgrown while work
     /// on it was still enqueued goes when that is done, and is not counted.
+    ///
+    /// If there is not enough for all that may be in flight, the first job to notice fails and says so; later
+    /// ones are held back until a slot that has its memory is free.
     pub output_budget: usize,
     /// Where times are reported.
     pub recorder: Option<Arc<Recorder>>,
@@ -60,6 +67,8 @@ pub struct Lanes {
     lanes: Vec<Lane>,
     group: Arc<Group>,
     budget: Budget,
+    /// That it has no memory for all of [`Options::in_flight`].
+    told_budget: AtomicBool,
     writer: Writer<Slot, Event, Filled>,
     reader: Reader<Slot, Event, Filled>,
     /// Held while a job is enqueued, never while one runs: it makes numbers, slots and streams agree.
@@ -72,6 +81,8 @@ struct Submit {
     /// Contents of the outputs for each combination of inputs seen.
     outputs: HashMap<Vec<TensorSpec>, Contents>,
 }
+
+type OutputSlot = WriteSlot<Slot, Event, Filled>;
 
 struct Lane {
     stream: Stream,
@@ -109,6 +120,7 @@ impl Lanes {
             lanes,
             group,
             budget: Budget::new(name, Memory::Device, options.output_budget, options.in_flight),
+            told_budget: AtomicBool::new(false),
             writer,
             reader,
             submit: Mutex::default(),
@@ -122,8 +134,19 @@ impl Lanes {
     /// If the network cannot take such inputs ([`Model::outputs`]), or memory or the device refuses. A job
     /// that fails while it runs tells so by its [`Ticket`], not here.
     pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
-        // Before the lock: this is where a submitter is held back.
-        self.enqueue(batch, self.writer.acquire()?)
+        let ticket = self.enqueue(batch, || self.writer.acquire().map(Some))?;
+        Ok(ticket.unwrap_or_else(|| unreachable!("it waited for a slot")))
+    }
+
+    /// As [`Lanes::submit`], blocking at most for `limit`.
+    ///
+    /// # Errors
+    /// Also [`ErrorKind::Timeout`], saying who holds the outputs.
+    pub fn submit_for(&self, batch: &Batch, limit: Duration) -> Result<Ticket> {
+        let start = Instant::now();
+        let left = || limit.saturating_sub(start.elapsed());
+        let ticket = self.enqueue(batch, || self.writer.acquire_for(left()).map(Some))?;
+        Ok(ticket.unwrap_or_else(|| unreachable!("it waited for a slot")))
     }
 
     /// As [`Lanes::submit`], if a slot for the output is free now. Never blocks.
@@ -131,7 +154,7 @@ impl Lanes {
     /// # Errors
     /// As [`Lanes::submit`].
     pub fn try_submit(&self, batch: &Batch) -> Result<Option<Ticket>> {
-        self.writer.try_acquire()?.map(|slot| self.enqueue(batch, slot)).transpose()
+        self.enqueue(batch, || self.writer.try_acquire())
     }
 
     /// Run the network over `batches` with as many jobs in flight as there may be: an iterator over the
@@ -143,21 +166,19 @@ impl Lanes {
         Run::new(self, batches)
     }
 
-    fn enqueue(&self, batch: &Batch, slot: WriteSlot<Slot, Event, Filled>) -> Result<Ticket> {
+    /// `None` if `acquire` gave no slot.
+    fn enqueue(
+        &self,
+        batch: &Batch,
+        acquire: impl Fn() -> Result<Option<OutputSlot>>,
+    ) -> Result<Option<Ticket>> {
         let specs: Vec<TensorSpec> = batch.specs().cloned().collect();
-        let mut submit = self.submit.lock().unwrap_or_else(|e| e.into_inner());
-        let contents = match submit.outputs.get(&specs) {
-            Some(contents) => contents.clone(),
-            None => {
-                let contents = Contents::packed(&self.model.outputs(&specs)?)?;
-                submit.outputs.insert(specs.clone(), contents.clone());
-                contents
-            }
-        };
-        let contents = Contents { meta: batch.meta().cloned(), ..contents };
+        let contents = Contents { meta: batch.meta().cloned(), ..self.outputs(&specs)? };
+        // Before the lock: this is where a submitter is held back.
+        let Some((slot, buffer)) = self.output_slot(contents.bytes(), acquire)? else { return Ok(None) };
+        let mut submit = self.lock();
         let lane = self.lanes.iter().min_by_key(|l| l.jobs.load(Ordering::Relaxed)).unwrap_or(&self.lanes[0]);
         let stream = &lane.stream;
-        let buffer = slot.payload().at_least(stream.device(), &self.budget, contents.bytes())?;
         for read in slot.wait_for() {
             stream.wait(read)?;
         }
@@ -195,7 +216,49 @@ impl Lanes {
         // Published under the lock and the only one unread: this takes it back as the reader.
         let lease = self.reader.take()?;
         let lease = lease.unwrap_or_else(|| unreachable!("the ring is open while its writer lives"));
-        Ok(Ticket::new(Batch::new(lease, None), outcome))
+        Ok(Some(Ticket::new(Batch::new(lease, None), outcome)))
+    }
+
+    /// Contents of the outputs for such inputs.
+    fn outputs(&self, inputs: &[TensorSpec]) -> Result<Contents> {
+        let mut submit = self.lock();
+        if let Some(contents) = submit.outputs.get(inputs) {
+            return Ok(contents.clone());
+        }
+        let contents = Contents::packed(&self.model.outputs(inputs)?)?;
+        submit.outputs.insert(inputs.to_vec(), contents.clone());
+        Ok(contents)
+    }
+
+    /// A slot with room for `bytes`. That the budget has no memory for one is told once; from then on such a slot
+    /// is put aside for one that has its memory, so that the budget bounds what is in flight. What is too large
+    /// for every slot is refused each time.
+    ///
+    /// Submitters that put slots aside do not wait for each other: the largest slot suits them all, and so is
+    /// never put aside.
+    fn output_slot(
+        &self,
+        bytes: usize,
+        acquire: impl Fn() -> Result<Option<OutputSlot>>,
+    ) -> Result<Option<(OutputSlot, Buffer)>> {
+        let mut too_small = Vec::new();
+        while let Some(slot) = acquire()? {
+            match slot.payload().at_least(self.lanes[0].stream.device(), &self.budget, bytes) {
+                Ok(buffer) => return Ok(Some((slot, buffer))),
+                Err(error) => {
+                    let others_do = error.kind() == ErrorKind::Budget && self.budget.largest() >= bytes;
+                    if !others_do || !self.told_budget.swap(true, Ordering::Relaxed) {
+                        return Err(error);
+                    }
+                    too_small.push(slot);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Submit> {
+        self.submit.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The network.
@@ -211,6 +274,14 @@ impl Lanes {
     /// What the output slots are doing.
     pub fn occupancy(&self) -> Occupancy {
         self.reader.occupancy()
+    }
+}
+
+impl Drop for Lanes {
+    /// Jobs that were enqueued are run. Waits for them, but not for ever.
+    fn drop(&mut self) {
+        let streams = self.lanes.iter().map(|lane| lane.stream.clone());
+        let_go(streams.collect(), "lanes: last jobs", "the network is still running");
     }
 }
 
