@@ -45,9 +45,14 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     for r in [1, 2, 4] {
         let work = alone.copy * r;
         for (name, depth) in [("", 3), (", depth 2", 2)] {
-            let step = Step { source: fill(threads), ..fed(&device, &data, work, depth, threads)? };
-            step.print(&format!("r = {r}{name}"));
-            missed += u32::from(depth == 3 && step.efficiency() < 0.97);
+            // The median of three runs: other machines share the host's memory.
+            let mut runs = Vec::new();
+            for _ in 0..3 {
+                runs.push(Step { source: fill(threads), ..fed(&device, &data, work, depth, threads)? });
+            }
+            runs.sort_by(|a, b| a.took.cmp(&b.took));
+            runs[1].print(&format!("r = {r}{name}"));
+            missed += u32::from(depth == 3 && runs[1].efficiency() < 0.97);
         }
         let step = Step { source: fill(1), ..fed(&device, &data, work, 3, 1)? };
         step.print(&format!("r = {r}, one fill thread"));
@@ -139,7 +144,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 fn fills(device: &Device, data: &Arc<Data>) -> Result<impl Fn(usize) -> Duration> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let mut found = Vec::new();
-    for threads in [1, 2, 4, 8, 12, 16] {
+    for threads in [1, 2, 4, 8, 12, 14, 16] {
         if threads > cores {
             println!("pinned fill, {threads:>2} threads  not measured: there are {cores} cores");
             continue;

@@ -45,7 +45,7 @@ pub struct Options {
     /// What the device makes of pictures after the copy.
     pub to_floats: Option<ToFloats>,
     /// Threads that copy a source's arrays into a pinned slot together ([`SlotWriter::put`]), started when the
-    /// first batch of some megabytes comes. At least 1; at first three quarters of the cores, at most 12.
+    /// first batch of some megabytes comes. At least 1; at first all cores but two, at most 14.
     pub fill_threads: usize,
     /// Where to begin: the [`Feeder::position`] of a feed over the same source that ended early.
     pub resume: Position,

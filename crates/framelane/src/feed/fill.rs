@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 /// Below this one thread is as fast: waking others takes some tens of µs.
 const WORTH_SHARING: usize = 4 << 20;
 /// What one thread copies at a time. Measured: larger pieces leave the last thread to finish alone.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 256 << 10;
 
 /// The threads that fill a feed's slots, started when a batch is first worth it.
 pub(super) struct Fillers {
@@ -18,9 +18,10 @@ pub(super) struct Fillers {
     pool: OnceLock<Option<rayon::ThreadPool>>,
 }
 
-/// As many as fill a bus of 55 GB/s while copies read the same memory, and three quarters of the cores at most.
+/// As many as outrun a bus of 55 GB/s while its copies read the same memory; one core stays for the feed's own
+/// thread and one for the consumer's.
 pub(super) fn default_threads() -> usize {
-    (std::thread::available_parallelism().map_or(1, |n| n.get()) * 3 / 4).clamp(1, 12)
+    std::thread::available_parallelism().map_or(1, |n| n.get()).saturating_sub(2).clamp(1, 14)
 }
 
 impl Fillers {
