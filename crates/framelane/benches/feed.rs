@@ -50,7 +50,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             for _ in 0..3 {
                 runs.push(Step { source: fill(threads), ..fed(&device, &data, work, depth, threads)? });
             }
-            runs.sort_by(|a, b| a.took.cmp(&b.took));
+            runs.sort_by_key(|run| run.took);
             runs[1].print(&format!("r = {r}{name}"));
             missed += u32::from(depth == 3 && runs[1].efficiency() < 0.97);
         }
