@@ -75,6 +75,16 @@ fn simulate() {
 }
 
 #[test]
+fn training() {
+    let text = run(env!("CARGO_BIN_EXE_06-training"));
+    assert_says(&text, r#"a batch holds ["f16[8×3×32×32]"]"#);
+    // Sixteen calls: ten batches, the end of the epoch, and five batches of the next.
+    assert_says(&text, "stopped before batch 5 of epoch 1");
+    assert_says(&text, "5 more steps end the epoch");
+    assert_says(&text, "this thread waited for the device 0 times: 5 batches");
+}
+
+#[test]
 fn video() {
     let text = run(env!("CARGO_BIN_EXE_05-video"));
     let lines: Vec<_> = text.lines().collect();
