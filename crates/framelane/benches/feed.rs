@@ -283,6 +283,7 @@ fn single_buffer(device: &Device, data: &Arc<Data>, work: Duration) -> Result<St
 fn many_tensors(device: &Device) -> Result<()> {
     const TENSORS: usize = 500;
     const EACH: usize = 64 << 10;
+    const BATCHES: u32 = 300;
     struct Many {
         left: u32,
         bytes: Vec<u8>,
@@ -302,12 +303,13 @@ fn many_tensors(device: &Device) -> Result<()> {
         }
     }
     let compute = device.stream("compute")?;
-    let feeder = Feeder::new(device, Many { left: 300, bytes: vec![7; EACH] }, Options::new("many"))?;
+    let feeder = Feeder::new(device, Many { left: BATCHES, bytes: vec![7; EACH] }, Options::new("many"))?;
     let (before, mut times, mut seen) = (device.counters(), Vec::new(), 0);
     loop {
-        // Wait for the device here, so that the part measured finds a batch that is there.
-        compute.synchronize("bench")?;
-        std::thread::sleep(Duration::from_millis(2));
+        // Until there is one, or none will come: a step that works for longer than the feed finds it so.
+        while feeder.occupancy().ready == 0 && times.len() < BATCHES as usize {
+            std::hint::spin_loop();
+        }
         let start = Instant::now();
         let Some(batch) = feeder.next_batch()? else { break };
         let view = batch.on(&compute)?;

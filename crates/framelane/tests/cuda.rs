@@ -20,7 +20,7 @@ fn skip(why: &str) {
     }
 }
 
-fn cuda(ordinal: u32) -> Option<Device> {
+fn cuda(ordinal: u32) -> Option<TestDevice> {
     let devices = match cuda_devices() {
         Ok(devices) => devices,
         Err(why) => return skip_for(&why),
@@ -29,10 +29,10 @@ fn cuda(ordinal: u32) -> Option<Device> {
         skip(&format!("there is no cuda:{ordinal}"));
         return None;
     }
-    Some(Device::cuda(ordinal).unwrap())
+    Some(alone_with(Device::cuda(ordinal).unwrap()))
 }
 
-fn skip_for(why: &Error) -> Option<Device> {
+fn skip_for(why: &Error) -> Option<TestDevice> {
     skip(&why.to_string());
     None
 }

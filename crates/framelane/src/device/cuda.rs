@@ -25,6 +25,10 @@ impl Device {
     /// Each call of this function counts for itself ([`Device::counters`]). With `FRAMELANE_CHECK=1` in the
     /// environment the hazard check is on, as in [`Device::cuda_checked`].
     ///
+    /// The driver maps all streams of a process onto 8 queues of the hardware, or as many as
+    /// `CUDA_DEVICE_MAX_CONNECTIONS` in the environment says (32 at most): of streams that share one, work that waits
+    /// holds up the others' too. With more than 8 streams at work at once, set it.
+    ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] without a driver or with an old one, [`ErrorKind::Argument`] if there is no
     /// such device, [`ErrorKind::Device`] if it is busy or full. One sentence each, and the next call works.

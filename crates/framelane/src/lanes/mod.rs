@@ -31,7 +31,7 @@ use crate::tensor::TensorSpec;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use ticket::Outcome;
@@ -89,6 +89,9 @@ struct Lane {
     /// Taken by the lane's stream for the time of a job: no lock is held while a network runs.
     session: Arc<Mutex<Option<Box<dyn Session>>>>,
     jobs: Arc<AtomicUsize>,
+    /// Number of its last job and 1, or 0: of lanes with as many jobs, the one that had none for longest is next. (A
+    /// job that has just ended may not be counted out yet: two in a row could else meet in one lane.)
+    last: AtomicU64,
 }
 
 impl Lanes {
@@ -177,7 +180,8 @@ impl Lanes {
         // Before the lock: this is where a submitter is held back.
         let Some((slot, buffer)) = self.output_slot(contents.bytes(), acquire)? else { return Ok(None) };
         let mut submit = self.lock();
-        let lane = self.lanes.iter().min_by_key(|l| l.jobs.load(Ordering::Relaxed)).unwrap_or(&self.lanes[0]);
+        let load = |l: &&Lane| (l.jobs.load(Ordering::Relaxed), l.last.load(Ordering::Relaxed));
+        let lane = self.lanes.iter().min_by_key(load).unwrap_or(&self.lanes[0]);
         let stream = &lane.stream;
         for read in slot.wait_for() {
             stream.wait(read)?;
@@ -198,6 +202,7 @@ impl Lanes {
             outcome: outcome.clone(),
         };
         lane.jobs.fetch_add(1, Ordering::Relaxed);
+        lane.last.store(submit.next + 1, Ordering::Relaxed);
         if let Err(error) = stream.launch(self.model.name(), &accesses, move |kernel| {
             run.run(kernel);
             Ok(())
@@ -294,7 +299,7 @@ impl Lane {
             *theirs.lock().unwrap_or_else(|e| e.into_inner()) = Some(model.session()?);
             Ok(())
         })?;
-        Ok(Self { stream, session, jobs: Arc::default() })
+        Ok(Self { stream, session, jobs: Arc::default(), last: AtomicU64::new(0) })
     }
 }
 

@@ -9,7 +9,9 @@ use framelane::ring::Policy;
 use framelane::tensor::{DType, HostArray, TensorSpec, Tree};
 use framelane::{Batch, Error, ErrorKind, Result, View};
 use framelane_cuda::Place;
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// SplitMix64: small, seeded, good enough to pick what happens next.
@@ -33,19 +35,68 @@ impl Rng {
     }
 }
 
-/// The device that tests run on: the host's, or what `FRAMELANE_TEST_DEVICE` (`cuda:0`) names.
-pub fn device() -> Device {
-    match cuda_ordinal() {
-        Some(ordinal) => Device::cuda(ordinal).unwrap(),
-        None => Device::host(),
+/// A device for a test. On CUDA the test has it for itself until this is dropped: streams share a few queues of the
+/// hardware, so that one which is held up would hold up another test's, for as long as that test lets it be held.
+pub struct TestDevice {
+    device: Device,
+    _alone: Option<Alone>,
+}
+
+impl Deref for TestDevice {
+    type Target = Device;
+    fn deref(&self) -> &Device {
+        &self.device
     }
 }
 
+/// The device that tests run on: the host's, or what `FRAMELANE_TEST_DEVICE` (`cuda:0`) names.
+pub fn device() -> TestDevice {
+    open(Device::host, Device::cuda)
+}
+
 /// As [`device`], with the hazard check on.
-pub fn checked_device() -> Device {
+pub fn checked_device() -> TestDevice {
+    open(Device::host_checked, Device::cuda_checked)
+}
+
+/// For a test that opened its device itself.
+pub fn alone_with(device: Device) -> TestDevice {
+    TestDevice { device, _alone: Some(Alone::wait()) }
+}
+
+fn open(host: fn() -> Device, cuda: fn(u32) -> Result<Device>) -> TestDevice {
     match cuda_ordinal() {
-        Some(ordinal) => Device::cuda_checked(ordinal).unwrap(),
-        None => Device::host_checked(),
+        None => TestDevice { device: host(), _alone: None },
+        Some(ordinal) => {
+            let alone = Alone::wait();
+            TestDevice { device: cuda(ordinal).unwrap(), _alone: Some(alone) }
+        }
+    }
+}
+
+/// The test that is running on the GPU, by its thread, which may open several devices.
+struct Alone;
+
+static RUNNING: Mutex<Option<(ThreadId, usize)>> = Mutex::new(None);
+static DONE: Condvar = Condvar::new();
+
+impl Alone {
+    fn wait() -> Self {
+        let me = std::thread::current().id();
+        let mut running = RUNNING.lock().unwrap();
+        while running.is_some_and(|(thread, _)| thread != me) {
+            running = DONE.wait(running).unwrap();
+        }
+        running.get_or_insert((me, 0)).1 += 1;
+        Self
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let mut running = RUNNING.lock().unwrap();
+        *running = running.take().map(|(thread, n)| (thread, n - 1)).filter(|(_, n)| *n > 0);
+        DONE.notify_all();
     }
 }
 
