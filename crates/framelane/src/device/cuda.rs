@@ -33,7 +33,7 @@ impl Device {
     /// [`ErrorKind::Unsupported`] without a driver or with an old one, [`ErrorKind::Argument`] if there is no
     /// such device, [`ErrorKind::Device`] if it is busy or full. One sentence each, and the next call works.
     pub fn cuda(ordinal: u32) -> Result<Self> {
-        Ok(Self::with(Backend::Cuda(Context::open(ordinal)?), Checker::if_asked()))
+        Self::open(ordinal, Checker::if_asked())
     }
 
     /// As [`Device::cuda`], with the hazard check on: a call that would break an ordering rule fails with
@@ -43,7 +43,15 @@ impl Device {
     /// # Errors
     /// As [`Device::cuda`].
     pub fn cuda_checked(ordinal: u32) -> Result<Self> {
-        Ok(Self::with(Backend::Cuda(Context::open(ordinal)?), Some(Checker::default())))
+        Self::open(ordinal, Some(Checker::default()))
+    }
+
+    fn open(ordinal: u32, checker: Option<Checker>) -> Result<Self> {
+        let context = Context::open(ordinal)?;
+        // Now, not at the first launch in the middle of a run: loading makes the driver wait for all work on the
+        // device, and for ever if some of it waits for the thread that loads.
+        context.load_kernels()?;
+        Ok(Self::with(Backend::Cuda(context), checker))
     }
 
     /// The driver's context, if this is a CUDA device.

@@ -73,10 +73,6 @@ impl Loader {
             Some(how) => Some((how, device.stream(format!("convert {}", options.name))?)),
             None => None,
         };
-        if let (Some(_), Some(context)) = (&to_floats, device.cuda_context()) {
-            // Now, not in the middle of the first batches: loading makes the driver wait for the whole device.
-            context.load_kernels()?;
-        }
         let Position { epoch, batch } = options.resume;
         // One slot being filled (or one per converter) beside the one being copied.
         let pinned_slots = options.pinned_slots.unwrap_or(converters.max(1) + 1);
