@@ -10,7 +10,7 @@ use framelane::device::{Access, Device, Memory, Stream};
 use framelane::feed::{Feeder, Options, SlotWriter, Source};
 use framelane::tensor::{DType, HostArray, TensorSpec, Tree};
 use framelane::{Batch, Result};
-use framelane_cuda::Place;
+use framelane_cuda::{PinnedBuffer, PinnedKind, Place};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let alone = Alone::measure(&device)?;
     println!("plain pinned copy      {:>8.3} ms  {:>6.1} GB/s", ms(alone.copy), rate(BYTES, alone.copy));
     let fill = fills(&device, &data)?;
+    write_combined(&device, &data)?;
     many_tensors(&device)?;
     println!(
         "\n{:<30} {:>8} {:>8} {:>8} {:>8} {:>11} {:>9} {:>8}",
@@ -170,6 +171,35 @@ fn fills(device: &Device, data: &Arc<Data>) -> Result<impl Fn(usize) -> Duration
     Ok(move |threads| {
         found.iter().find(|(n, _)| *n >= threads).or(found.last()).map_or(Duration::ZERO, |f| f.1)
     })
+}
+
+/// Pinned memory that goes around the CPU's caches against the ordinary kind, filled by eight threads, alone.
+fn write_combined(device: &Device, data: &Arc<Data>) -> Result<()> {
+    let Some(context) = device.cuda_context() else { return Ok(()) };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8);
+    for kind in [PinnedKind::Cached, PinnedKind::WriteCombined] {
+        let buffer = PinnedBuffer::new(context, BYTES, kind)?;
+        let mut times = Vec::new();
+        for n in 0..40 {
+            let mut to = buffer.write()?;
+            let from = &data.images[n % data.images.len()];
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                let share = BYTES.div_ceil(threads);
+                for (to, from) in to.chunks_mut(share).zip(from.chunks(share)) {
+                    scope.spawn(|| to.copy_from_slice(from));
+                }
+            });
+            times.push(start.elapsed());
+        }
+        let time = median(times);
+        println!(
+            "{kind:?} pinned memory, {threads} threads of its own: {:.3} ms, {:.1} GB/s",
+            ms(time),
+            rate(BYTES, time)
+        );
+    }
+    Ok(())
 }
 
 struct Step {

@@ -183,6 +183,10 @@ struct Consumers {
     syncs: (u64, Duration),
 }
 
+/// Readings that wait to be added up. More of them only if a stream stands still for ever while others go on: its
+/// times are given up then.
+const MAX_READINGS: usize = 1024;
+
 /// Batches whose own times are kept.
 const RECENT: usize = 256;
 
@@ -281,7 +285,11 @@ impl Meter {
 
     /// A batch was released.
     pub fn read(&self, index: u64, readings: Vec<Reading>) {
-        self.device().readings.push_back((index, readings));
+        let mut device = self.device();
+        if device.readings.len() == MAX_READINGS {
+            device.readings.pop_front();
+        }
+        device.readings.push_back((index, readings));
     }
 
     fn harvest(&self, device: &mut OnDevice) {
