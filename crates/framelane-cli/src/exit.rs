@@ -41,7 +41,7 @@ pub fn code(outcome: Outcome) -> ExitCode {
             ExitCode::from(1)
         }
         Err(Failure::Usage(error)) => {
-            console::say(&format!("framelane: {error} (see `framelane --help`)"));
+            console::say(&format!("framelane: {error} (see `--help` of the command)"));
             ExitCode::from(2)
         }
     }

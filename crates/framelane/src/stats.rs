@@ -77,6 +77,9 @@ impl Group {
     }
 }
 
+/// Frames from which on the first and the last say how fast a run was; below, all of them over the whole run.
+const ENOUGH_FOR_A_RATE: u64 = 24;
+
 /// Gathers the figures of one run. Cheap to share and to call from any thread.
 #[derive(Debug)]
 pub struct Recorder {
@@ -194,7 +197,8 @@ impl Recorder {
         let o = self.outcomes();
         // From the first frame out to the last: what a viewer sees, without start-up.
         let fps = match (o.first_out, o.last_out) {
-            (Some(first), Some(last)) if o.out > 1 && last > first => {
+            // Of a few frames the ends decide: lanes that finish together would make it absurd.
+            (Some(first), Some(last)) if o.out >= ENOUGH_FOR_A_RATE && last > first => {
                 (o.out - 1) as f64 / (last - first).as_secs_f64()
             }
             _ => o.out as f64 / wall.as_secs_f64().max(1e-9),
@@ -230,7 +234,7 @@ pub struct Report {
     pub stages: Vec<StageReport>,
     /// The stage that held the others back, if any worked at all.
     pub bottleneck: Option<Stage>,
-    /// Frames out per second, from the first to the last.
+    /// Frames out per second, from the first to the last; of fewer than 24, over the whole run.
     pub fps: f64,
     /// Seconds from start to report.
     pub wall_s: f64,
@@ -413,6 +417,18 @@ mod tests {
         let report = r.report(&Counters::default());
         assert_eq!((report.bottleneck, report.frames.out, report.age_ms.p99), (None, 0, 0.0));
         assert!(report.stages[0].wait_ms > 0.0);
+    }
+
+    #[test]
+    fn the_rate_of_a_few_frames_is_over_the_whole_run() {
+        let recorder = Recorder::new();
+        std::thread::sleep(ms(20));
+        (0..3).for_each(|_| recorder.frame_out(ms(1)));
+        let report = recorder.report(&Counters::default());
+        assert!(report.fps <= 3.0 / 0.020, "{}", report.fps);
+        // Of many, start-up does not count.
+        (0..40).for_each(|_| recorder.frame_out(ms(1)));
+        assert!(recorder.report(&Counters::default()).fps > 43.0 / 0.020);
     }
 
     #[test]
