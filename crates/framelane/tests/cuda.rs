@@ -2,24 +2,16 @@
 //! says so and passes, and the first tests what is said then.
 
 mod common;
+#[path = "../../../testing/skip.rs"]
+mod skip;
 
 use common::*;
 use framelane::device::{Access, Device, Memory, cuda_devices};
 use framelane::feed::{Feeder, Options};
 use framelane::{Error, ErrorKind};
 use framelane_cuda::Place;
+use skip::skip;
 use std::time::Duration;
-
-fn skip(why: &str) {
-    println!("skipped: {why}");
-    if let Some(report) = std::env::var_os("FRAMELANE_SKIPPED") {
-        use std::io::Write;
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(report).unwrap();
-        // At once: other tests write, too.
-        file.write_all(format!("{test}: {why}\n").as_bytes()).unwrap();
-    }
-}
 
 fn cuda(ordinal: u32) -> Option<TestDevice> {
     let devices = match cuda_devices() {
@@ -27,14 +19,14 @@ fn cuda(ordinal: u32) -> Option<TestDevice> {
         Err(why) => return skip_for(&why),
     };
     if devices.len() <= ordinal as usize {
-        skip(&format!("there is no cuda:{ordinal}"));
+        skip(format!("there is no cuda:{ordinal}"));
         return None;
     }
     Some(alone_with(Device::cuda(ordinal).unwrap()))
 }
 
 fn skip_for(why: &Error) -> Option<TestDevice> {
-    skip(&why.to_string());
+    skip(why);
     None
 }
 

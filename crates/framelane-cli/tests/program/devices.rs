@@ -19,7 +19,7 @@ fn cuda_gives_the_same_pictures_or_says_why_not() {
     if let Err(why) = &there {
         let said = play(&["testsrc", "--frames", "1", "--to", "none", "--device", "cuda"]).failed(1);
         assert!(said.contains(&why.to_string()), "{said}");
-        skip("cuda_gives_the_same_pictures_or_says_why_not (its half with a GPU)", &why.to_string());
+        skip("cuda_gives_the_same_pictures_or_says_why_not (its half with a GPU)", why);
         return;
     }
     for model in ["none", "upscale"] {

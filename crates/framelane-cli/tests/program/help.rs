@@ -1,5 +1,9 @@
 //! Running the program, reading what it wrote, and skipping what cannot run here.
 
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+pub use skip::skip_named as skip;
+
 use framelane::feed::{Contents, SlotWriter, Source};
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane_media::{OpenOptions, VideoSource};
@@ -221,21 +225,6 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not within {DEADLINE:?}");
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(5));
-    }
-}
-
-/// Say that a test cannot run here, and why: in the file that `FRAMELANE_SKIPPED` names, or else on standard
-/// error, past the test harness.
-pub fn skip(test: &str, reason: &str) {
-    match std::env::var_os("FRAMELANE_SKIPPED") {
-        Some(file) => {
-            let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
-            writeln!(file, "{test}: {reason}").unwrap();
-        }
-        None => {
-            let mut stderr = std::io::stderr();
-            writeln!(stderr, "skipped: {test}: {reason}").unwrap();
-        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! Shared by the integration tests: playing a source to its end, and making inputs.
 #![allow(dead_code)]
 
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+#[allow(unused_imports, reason = "not every test binary can be skipped")]
+pub use skip::skip;
+
 use framelane::feed::{Contents, SlotWriter};
 use framelane::frame::{FrameMeta, FrameRate, ImageSize};
 use framelane::{Error, Result};
 use framelane_media::{OpenOptions, SinkSpec, VideoSource, create, open, read_frame_number};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// One frame, as it lies in its slot.
@@ -129,21 +133,6 @@ pub fn ffmpeg() -> bool {
         skip("the ffmpeg program is not installed");
     }
     there
-}
-
-/// Tells whoever watches, past the harness, and whoever counts: in the file that `FRAMELANE_SKIPPED` names. The
-/// test is the one whose thread this is, unless the harness has been told to run tests on its own.
-pub fn skip(reason: impl std::fmt::Display) {
-    let thread = std::thread::current();
-    let line = format!("{}: {reason}\n", thread.name().unwrap_or("a test"));
-    // What standard error does not take is in the file.
-    let _ = write!(std::io::stderr(), "skipped {line}");
-    if let Some(report) = std::env::var_os("FRAMELANE_SKIPPED") {
-        let report = std::fs::OpenOptions::new().append(true).create(true).open(report);
-        report
-            .and_then(|mut file| file.write_all(line.as_bytes()))
-            .expect("FRAMELANE_SKIPPED can be written");
-    }
 }
 
 /// Run ffmpeg; panics with what it says if it fails.
