@@ -119,8 +119,8 @@ pub fn describe(network: Option<&ImageModel>, from: ImageSize, to: ImageSize) ->
 
 /// The devices of a run.
 pub struct Devices {
-    /// Where frames are fed first.
-    pub feed: Device,
+    /// Where frames are fed first, and which they leave before the network.
+    pub relay: Option<Device>,
     /// Where the pipeline runs: the network's device, or without a network the feed's.
     pub run: Device,
     /// What to know about the choice.
@@ -128,29 +128,21 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Whether frames leave the feed's device before the network.
-    pub fn is_relayed(&self) -> bool {
-        self.feed.name() != self.run.name()
-    }
-
     /// A name for both.
     pub fn name(&self) -> String {
-        match self.is_relayed() {
-            true => format!("{}, network on {}", self.feed.name(), self.run.name()),
-            false => self.run.name().to_owned(),
+        match &self.relay {
+            Some(relay) => format!("{}, network on {}", relay.name(), self.run.name()),
+            None => self.run.name().to_owned(),
         }
     }
 
     /// What both have copied.
     pub fn counters(&self) -> Counters {
         let run = self.run.counters();
-        if !self.is_relayed() {
-            return run;
-        }
-        let feed = self.feed.counters();
+        let Some(relay) = self.relay.as_ref().map(Device::counters) else { return run };
         Counters {
-            to_device: run.to_device + feed.to_device,
-            from_device: run.from_device + feed.from_device,
+            to_device: run.to_device + relay.to_device,
+            from_device: run.from_device + relay.from_device,
             ..run
         }
     }
@@ -159,7 +151,7 @@ impl Devices {
 /// # Errors
 /// If the device that was asked for is not there, or cannot be used.
 pub fn devices(on: On, network: bool) -> Result<Devices> {
-    let host = |notes| Devices { feed: Device::host(), run: Device::host(), notes };
+    let host = |notes| Devices { relay: None, run: Device::host(), notes };
     let ordinal = match on {
         On::Cpu => return Ok(host(vec![])),
         On::Auto => {
@@ -176,13 +168,13 @@ pub fn devices(on: On, network: bool) -> Result<Devices> {
     let cuda = Device::cuda(ordinal)?;
     let name = cuda.cuda_context().map(|c| c.info().to_string()).unwrap_or_default();
     Ok(match network {
-        false => Devices { run: cuda.clone(), feed: cuda, notes: vec![name] },
+        false => Devices { relay: None, run: cuda, notes: vec![name] },
         true => {
             let way = format!(
                 "the network runs on the CPU: each frame is copied to {} and back, and once more for it",
                 cuda.name()
             );
-            Devices { feed: cuda, run: Device::host(), notes: vec![name, way] }
+            Devices { relay: Some(cuda), run: Device::host(), notes: vec![name, way] }
         }
     })
 }

@@ -93,9 +93,9 @@ pub fn run(args: &PlayArgs) -> Outcome {
     let (target, window) = output.split();
     let mut source: Box<dyn Source> = Box::new(list);
     let mut relayed = None;
-    if devices.is_relayed() {
-        let relay = Relay::new(&devices.feed, source)?;
-        relayed = Some(relay.reporter());
+    if let Some(device) = &devices.relay {
+        let relay = Relay::new(device, source)?;
+        relayed = Some((device.name(), relay.reporter()));
         source = Box::new(relay);
     }
     let parts = Parts {
@@ -133,8 +133,8 @@ pub fn run(args: &PlayArgs) -> Outcome {
     }
     let report = report.report(&tally, &devices.counters(), shown.as_ref(), stop.why(), error.as_ref());
     console::say(report.table(console::has_colours()).trim_end());
-    if let Some(report) = relayed {
-        console::say(&format!("\nby way of   {}: {}", devices.feed.name(), report()));
+    if let Some((name, report)) = relayed {
+        console::say(&format!("\nby way of   {name}: {}", report()));
     }
     if let Some(summary) = &end.summary {
         console::say(&format!("\nwrote       {}", wrote(summary)));

@@ -112,18 +112,16 @@ impl Stream {
         self.check(&name, accesses)?;
         let places: Vec<CudaPlace<'_>> =
             accesses.iter().filter_map(|a| Some((a.buffer.cuda()?, a.range.clone()))).collect();
-        for (place, _) in &places {
-            if let Place::Device(memory) = place {
-                // Before and after: a foreign stream's use ends where it is told, not where it began.
-                memory.used_on(stream)?;
-            }
-        }
+        let tell_memory = || {
+            places.iter().try_for_each(|(place, _)| match place {
+                Place::Device(memory) => memory.used_on(stream),
+                Place::Pinned(_) => Ok(()),
+            })
+        };
+        // Before and after: a foreign stream's use ends where it is told, not where it began.
+        tell_memory()?;
         enqueue(stream, &places).map_err(|e| Error::from(e).context(format!("kernel {name:?}")))?;
-        for (place, _) in &places {
-            if let Place::Device(memory) = place {
-                memory.used_on(stream)?;
-            }
-        }
+        tell_memory()?;
         self.count_kernel();
         Ok(())
     }

@@ -200,6 +200,17 @@ impl Event {
         }
     }
 
+    /// The event, if it could be recorded.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub(super) fn recorded(self) -> Result<Self> {
+        match &self.inner.signal {
+            Signal::Broken(error) => Err(error.clone()),
+            Signal::Host { .. } | Signal::Cuda(_) => Ok(self),
+        }
+    }
+
     /// The driver's event, for a stream of CUDA to wait for.
     ///
     /// # Errors

@@ -191,9 +191,7 @@ impl Stream {
     /// An earlier failure of this stream.
     pub fn record(&self) -> Result<Event> {
         self.begin()?;
-        let event = self.record_anyway();
-        event.cuda().map(|_| ())?;
-        Ok(event)
+        self.record_anyway().recorded()
     }
 
     /// As [`Stream::record`], for [`Event::since`]: on CUDA a time costs the GPU a little, and only events
@@ -203,9 +201,7 @@ impl Stream {
     /// As [`Stream::record`].
     pub fn record_timed(&self) -> Result<Event> {
         self.begin()?;
-        let event = self.record_timed_anyway();
-        event.cuda().map(|_| ())?;
-        Ok(event)
+        self.record_timed_anyway().recorded()
     }
 
     /// As [`Stream::record`], leaving an earlier failure for the next call: for destructors, which have

@@ -30,8 +30,7 @@ where
     It: Iterator<Item = Result<I>> + Send,
     C: Fn(I, &mut SlotWriter<'_>) -> Result<()> + Send + Sync,
 {
-    fn seek(&mut self, at: Position, loader: &Loader, control: &Control) -> Result<()> {
-        let _ = loader;
+    fn seek(&mut self, at: Position, _: &Loader, control: &Control) -> Result<()> {
         if at.epoch > 0 {
             return Err(cannot_resume("an iterator", at, "it has only one epoch"));
         }

@@ -17,12 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// A pinned slot, and the last copies out of it, all done.
-pub(super) struct PinnedSlot {
-    slot: WriteSlot<Slot, Event, ()>,
-    copied: Vec<Event>,
-}
-
+/// A pinned slot to fill; the last copies out of it are done.
+pub(super) type PinnedSlot = WriteSlot<Slot, Event, ()>;
 pub(super) type DeviceSlot = WriteSlot<Slot, Event, Filled>;
 
 /// Shared by the thread that pulls, the converters, and the feeder.
@@ -55,7 +51,7 @@ struct Progress {
 
 /// A pinned slot with a batch in it, not yet copied.
 pub(super) struct Loaded {
-    slot: WriteSlot<Slot, Event, ()>,
+    slot: PinnedSlot,
     contents: Contents,
     /// Time in the source, and converting.
     filled: (Duration, Duration),
@@ -139,12 +135,11 @@ impl Loader {
         self.pinned.try_acquire()?.map(|slot| self.await_copies(slot)).transpose()
     }
 
-    fn await_copies(&self, slot: WriteSlot<Slot, Event, ()>) -> Result<PinnedSlot> {
-        let copied = slot.wait_for().to_vec();
-        for copy in &copied {
-            copy.synchronize_privately("feed: copy out of the pinned slot")?;
+    fn await_copies(&self, slot: PinnedSlot) -> Result<PinnedSlot> {
+        for copied in slot.wait_for() {
+            copied.synchronize_privately("feed: copy out of the pinned slot")?;
         }
-        Ok(PinnedSlot { slot, copied })
+        Ok(slot)
     }
 
     /// Let `write` fill the slot. `None`: it says that there is no more. A panic becomes an error.
@@ -161,7 +156,7 @@ impl Loader {
         let start = Instant::now();
         let more = {
             let mut arena =
-                PinnedArena::new(&self.device, &self.pinned_budget, slot.slot.payload(), &slot.copied);
+                PinnedArena::new(&self.device, &self.pinned_budget, slot.payload(), slot.wait_for());
             let mut writer = SlotWriter::with_fillers(&mut arena, &mut contents, &self.fillers);
             let more = catch_unwind(AssertUnwindSafe(|| write(&mut writer)))
                 .unwrap_or_else(|payload| Err(Error::from_panic(place, payload.as_ref())));
@@ -177,7 +172,7 @@ impl Loader {
             Stage::Source => (own, contents.convert),
             _ => (Duration::ZERO, own + contents.convert),
         };
-        Ok(more?.then_some(Loaded { slot: slot.slot, contents, filled }))
+        Ok(more?.then_some(Loaded { slot, contents, filled }))
     }
 
     /// Copy a batch into a device slot and publish it. Blocks while there is no free slot.
