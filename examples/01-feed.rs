@@ -4,7 +4,7 @@
 //! the device. The loop below never waits for the device: it only enqueues.
 //!
 //! ```text
-//! cargo run -p framelane-examples --bin 01-feed
+//! cargo run --release --example 01-feed
 //! ```
 
 #![forbid(unsafe_code)]

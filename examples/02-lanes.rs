@@ -3,7 +3,7 @@
 //! A real network comes from `framelane-onnx`; this toy shows what a network must offer.
 //!
 //! ```text
-//! cargo run -p framelane-examples --bin 02-lanes
+//! cargo run --release --example 02-lanes
 //! ```
 
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 //! counted.
 //!
 //! ```text
-//! cargo run -p framelane-examples --bin 03-latest
+//! cargo run --release --example 03-latest
 //! ```
 
 #![forbid(unsafe_code)]

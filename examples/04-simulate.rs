@@ -5,7 +5,7 @@
 //! that enqueues the second one fails, and says what to do.
 //!
 //! ```text
-//! cargo run -p framelane-examples --bin 04-simulate
+//! cargo run --release --example 04-simulate
 //! ```
 
 #![forbid(unsafe_code)]

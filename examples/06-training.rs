@@ -1,10 +1,13 @@
 //! A training loop: pictures become floats on the device, the backward pass reads the input again, and a run that
 //! was stopped goes on where it was.
 //!
+//! Epochs and batches count from 0. What a checkpoint holds of the feed is two numbers, a [`Position`]: save them
+//! beside the weights (with serde; here they stay in memory).
+//!
 //! Runs on the first CUDA device, or without one on the host device: the feed and the loop are the same.
 //!
 //! ```text
-//! cargo run -p framelane-examples --bin 06-training
+//! cargo run --release --example 06-training
 //! ```
 
 #![forbid(unsafe_code)]
@@ -68,7 +71,7 @@ fn main() -> Result<()> {
     })?;
     let compute = device.stream("compute")?;
     let floats = ToFloats::unit(DType::F16, Layout::Chw)?.normalised([0.5; 4], [0.25; 4]);
-    let options = |resume| Options { to_floats: Some(floats), resume, ..Options::new("train") };
+    let options = |resume: Position| Options { to_floats: Some(floats), resume, ..Options::new("train") };
 
     // The first run is stopped in the middle of its second epoch.
     let feeder = Feeder::new(&device, Pictures { next: 0 }, options(Position::default()))?;
@@ -86,20 +89,22 @@ fn main() -> Result<()> {
             None => assert!(feeder.rewind()?, "pictures can be read again"),
         }
     }
-    let checkpoint = feeder.position();
-    println!("stopped before batch {} of epoch {}", checkpoint.batch, checkpoint.epoch);
+    let Position { epoch, batch } = feeder.position();
+    println!("stopped before batch {batch} of epoch {epoch}");
     drop(feeder);
 
     // The second goes on there, to the end of the epoch.
-    let feeder = Feeder::new(&device, Pictures { next: 0 }, options(checkpoint))?;
+    let feeder = Feeder::new(&device, Pictures { next: 0 }, options(Position { epoch, batch }))?;
     let mut steps = 0;
-    for batch in &feeder {
-        step(&compute, batch?)?;
+    for input in &feeder {
+        step(&compute, input?)?;
         steps += 1;
     }
     println!("{steps} more steps end the epoch");
-    compute.synchronize("the example's end")?;
     let report = feeder.epoch_report();
-    println!("this thread waited for the device {} times: {report}", report.consumer_syncs.0);
+    let (waits, waited) = report.consumer_syncs;
+    println!("this thread waited for the device {waits} times, for {waited:?}");
+    compute.synchronize("the example's end")?;
+    println!("{}", feeder.epoch_report());
     Ok(())
 }

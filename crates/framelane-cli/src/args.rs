@@ -35,7 +35,8 @@ Examples:
   framelane play testsrc:1280x720@60 --to none    how fast is this machine?
 
 Keys in the window:
-  space pause   f full screen   s screenshot   b before/after   q quit
+  space pause   f full screen   s screenshot   b before/after (left and right move the divider)
+  i figures     h all keys      q quit
 
 Exit codes:
   0 done   1 failed   2 wrong command line   130 stopped by Ctrl-C (the file is finished)";
@@ -49,7 +50,8 @@ pub struct PlayArgs {
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
 
-    /// The network: an ONNX file, the built-in `upscale`, or `none`
+    /// The network: an ONNX file, the built-in `upscale` (twice as large), or `none` (pictures pass through as
+    /// they are)
     #[arg(long, value_name = "FILE.onnx|upscale|none", default_value = "upscale")]
     pub model: String,
 
@@ -150,7 +152,8 @@ pub struct Hints {
     #[arg(long, value_name = "HOW")]
     pub resize: Option<String>,
 
-    /// The size that a network of any size works at, as in 640x360
+    /// The size at which a network that takes any size works, as in 640x360: pictures are brought to it (see
+    /// --resize). Without it, at each picture's own size
     #[arg(long, value_name = "WxH")]
     pub size: Option<String>,
 

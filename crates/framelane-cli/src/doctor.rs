@@ -70,6 +70,18 @@ impl Machine {
         }
         advice
     }
+
+    /// What no package brings.
+    fn absent(&self) -> Vec<&'static str> {
+        let mut absent = Vec::new();
+        if self.window.is_err() {
+            absent.push("screen");
+        }
+        if self.cuda.is_err() {
+            absent.push("GPU that CUDA can use");
+        }
+        absent
+    }
 }
 
 impl std::fmt::Display for Machine {
@@ -110,7 +122,7 @@ impl std::fmt::Display for Machine {
                 }
             }
             Err(why) => {
-                writeln!(f, "  CUDA          none: {}", why.trim_start_matches("CUDA is not used: "))?
+                writeln!(f, "  CUDA          none: {}", why.trim_start_matches("CUDA cannot be used: "))?
             }
         }
         writeln!(f, "  ffmpeg        {}", self.ffmpeg.as_deref().unwrap_or("none on the PATH"))?;
@@ -154,7 +166,11 @@ impl std::fmt::Display for Machine {
 
         let advice = self.advice();
         if advice.is_empty() {
-            return writeln!(f, "\nNothing is missing.");
+            writeln!(f, "\nEverything that can be installed is there.")?;
+            return match self.absent().join(" and no ").as_str() {
+                "" => Ok(()),
+                absent => writeln!(f, "This machine has no {absent}."),
+            };
         }
         writeln!(f, "\nBetter with")?;
         let width = advice.iter().map(|(how, _)| how.len()).max().unwrap_or(0);
@@ -174,4 +190,35 @@ fn ffmpeg() -> Option<String> {
     let line = text.lines().next()?;
     let version = line.strip_prefix("ffmpeg version ").unwrap_or(line);
     Some(version.split(" Copyright").next().unwrap_or(version).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_installed_is_no_advice_but_is_said() {
+        let whole = || Machine {
+            cores: 2,
+            displays: vec![],
+            window: Ok("Wayland".into()),
+            adapters: vec!["a card".into()],
+            cuda: Ok(vec!["a GPU".into()]),
+            ffmpeg: Some("7".into()),
+            onnxruntime: Ok("1.32".into()),
+        };
+        let none = || "there is none".to_owned();
+        let bare = Machine { window: Err(none()), cuda: Err(none()), ..whole() };
+        let ends = |machine: Machine, end: &str| {
+            let text = machine.to_string();
+            assert!(text.ends_with(end), "{text}");
+        };
+        ends(whole(), "\nEverything that can be installed is there.\n");
+        ends(bare, "is there.\nThis machine has no screen and no GPU that CUDA can use.\n");
+        let lacking = Machine { onnxruntime: Err(none()), cuda: Err(none()), ..whole() };
+        ends(
+            lacking,
+            "\nBetter with\n  pip install onnxruntime  networks run 1.5 to 6 times faster on a CPU\n",
+        );
+    }
 }

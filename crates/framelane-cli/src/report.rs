@@ -102,16 +102,17 @@ impl RunReport {
             ));
         }
         line(format!(
-            "copied      {} to the device, {} from it",
+            "copied      {} to the device, {} from it{}",
             self::bytes(bytes.to_device),
-            self::bytes(bytes.from_device)
+            self::bytes(bytes.from_device),
+            if self.paths.device.starts_with("cpu") { ", within main memory" } else { "" }
         ));
         let Paths { device, runtime, display } = &self.paths;
         line(format!("device      {device}"));
         line(format!("runtime     {runtime}"));
         line(format!("display     {display}"));
         line(String::new());
-        line(paint("1", "stage       workers        busy     waiting   (each worker)"));
+        line(paint("1", "stage       workers        busy     waiting   (of each worker)"));
         for stage in stages {
             let is_bottleneck = *bottleneck == Some(stage.name);
             let row = row(stage, wall_s * 1e3);
@@ -121,6 +122,9 @@ impl RunReport {
                 }
                 false => row,
             });
+        }
+        if stages.iter().any(|stage| stage.workers == 0) {
+            line("shared: done by the workers of other stages".into());
         }
         out
     }
@@ -134,13 +138,12 @@ fn row(stage: &StageReport, wall_ms: f64) -> String {
     let part = if wall_ms > 0.0 { (busy_ms / each / wall_ms).clamp(0.0, 1.0) } else { 0.0 };
     let full = (part * BAR as f64).round() as usize;
     let bar = format!("{}{}", "#".repeat(full), ".".repeat(BAR - full));
-    let or_none = |text: String| if workers > 0 { text } else { "-".into() };
     format!(
         "{:<12}{:>7}  {:>10}  {:>10}   {bar} {:>3.0} %",
         name.to_string(),
-        or_none(workers.to_string()),
+        if workers > 0 { workers.to_string() } else { "shared".into() },
         ms(busy_ms / each),
-        or_none(ms(wait_ms / each)),
+        if workers > 0 { ms(wait_ms / each) } else { "-".into() },
         part * 100.0
     )
 }

@@ -58,8 +58,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`crate::Kind::Argument`] for ranges outside the memory, overlap, or memory of another device than the
-    /// stream's; [`crate::Kind::InUse`] if the CPU is using pinned memory at an end; [`crate::Kind::Capture`] for pinned memory in a
-    /// capture; a lost device. Nothing was enqueued.
+    /// stream's; [`crate::Kind::InUse`] if the CPU is using pinned memory at an end; [`crate::Kind::Capture`] for
+    /// pinned memory in a capture; a lost device. Nothing was enqueued.
     pub fn copy<'a>(
         &self,
         from: impl Into<Place<'a>>,

@@ -82,7 +82,7 @@ impl CudaError {
             Kind::NoDriver,
             "loading the driver",
             format!(
-                "CUDA is not used: there is no NVIDIA driver ({library} cannot be loaded); \
+                "CUDA cannot be used: there is no NVIDIA driver ({library} cannot be loaded); \
                  install one, or start the container with GPU access"
             ),
         )
@@ -93,7 +93,7 @@ impl CudaError {
             Kind::OldDriver,
             name,
             format!(
-                "CUDA is not used: the NVIDIA driver has no {name}; a driver for CUDA 12.0 or newer is needed"
+                "CUDA cannot be used: the NVIDIA driver has no {name}; a driver for CUDA 12.0 or newer is needed"
             ),
         )
     }
@@ -103,7 +103,7 @@ impl CudaError {
             Kind::OldDriver,
             "cuDriverGetVersion",
             format!(
-                "CUDA is not used: the NVIDIA driver is for CUDA {found}; one for CUDA {needed} or newer is needed"
+                "CUDA cannot be used: the NVIDIA driver is for CUDA {found}; one for CUDA {needed} or newer is needed"
             ),
         )
     }

@@ -109,7 +109,8 @@ impl Event {
     /// Whether the work before the event is done. Never waits.
     ///
     /// # Errors
-    /// A failure of the work before it ([`crate::Kind::Lost`]); [`crate::Kind::Capture`] for an event recorded in a graph's capture.
+    /// A failure of the work before it ([`crate::Kind::Lost`]); [`crate::Kind::Capture`] for an event recorded in a
+    /// graph's capture.
     pub fn is_done(&self) -> Result<bool> {
         if self.inner.done.load(Ordering::Acquire) {
             return Ok(true);

@@ -66,8 +66,8 @@ impl Function {
     /// Enqueue the kernel on `stream`.
     ///
     /// # Errors
-    /// [`crate::Kind::Argument`] for a bad grid, too many arguments, an offset outside its buffer or another device's memory
-    /// or stream; a lost device. Nothing was enqueued.
+    /// [`crate::Kind::Argument`] for a bad grid, too many arguments, an offset outside its buffer or another device's
+    /// memory or stream; a lost device. Nothing was enqueued.
     ///
     /// # Safety
     /// - `args` are as many as the kernel declares, of the same types.

@@ -1,7 +1,7 @@
 //! Whatever else can be decoded, through the user's own `ffmpeg` program: a child process that pipes y4m.
 
 use crate::color::{Planes, describe};
-use crate::open::{VideoInfo, VideoSource, pts, short_name};
+use crate::open::{VideoInfo, VideoSource, WITHOUT_SOUND, pts, short_name};
 use crate::y4m::{Header, Y4mReader};
 use framelane::feed::{Interrupter, SlotWriter, Source};
 use framelane::frame::{ColorMatrix, FrameMeta};
@@ -33,14 +33,21 @@ impl FfmpegSource {
         let command = FfmpegCommand::new(program, input, instead)?;
         let running = command.start()?;
         let Header { size, rate, chroma, .. } = running.reader.header;
-        let stream = running.log.lock().unwrap_or_else(PoisonError::into_inner).stream.clone();
+        let (stream, sound) = {
+            let log = running.log.lock().unwrap_or_else(PoisonError::into_inner);
+            (log.stream.clone(), log.sound)
+        };
         let mut color = running.reader.header.color;
         if let Some(matrix) = stream.as_ref().and_then(|s| s.matrix) {
             color.matrix = matrix;
         }
         let codec = stream.map_or_else(|| "video".to_owned(), |s| s.codec);
-        let format =
-            format!("{codec} {size}, {}, {}, via the ffmpeg program", chroma.name(), describe(color));
+        let format = format!(
+            "{codec} {size}, {}, {}, via the ffmpeg program{}",
+            chroma.name(),
+            describe(color),
+            if sound { WITHOUT_SOUND } else { "" }
+        );
         let info = VideoInfo {
             name: command.name.clone(),
             size,
@@ -305,6 +312,8 @@ impl Process {
 struct Log {
     /// The video stream of the input.
     stream: Option<Stream>,
+    /// Whether the input has sound, which is not read.
+    sound: bool,
     /// The last error, without its prefixes.
     error: Option<String>,
 }
@@ -320,6 +329,8 @@ impl Log {
         let level = |name: &str| line.split_once(name).map(|(_, text)| text.trim());
         if let Some(text) = level("[error]").or_else(|| level("[fatal]")) {
             self.error = Some(text.to_owned());
+        } else if line.contains("Stream #") && line.contains(": Audio: ") {
+            self.sound = true;
         } else if self.stream.is_none()
             && let Some((_, text)) =
                 line.split_once(": Video: ").filter(|(head, _)| head.contains("Stream #"))
@@ -438,7 +449,10 @@ mod tests {
         assert_eq!(parsed(""), (String::new(), None));
         let mut log = Log::default();
         log.hear("[info]   Stream #0:0(und): Video: av1 (Main), yuv420p10le(tv), 64x64, 25 fps");
+        assert!(!log.sound);
+        log.hear("[info]   Stream #0:1(und): Audio: aac (LC), 48000 Hz, stereo, fltp, 128 kb/s");
         log.hear("[hevc @ 0x55] [error] no frame!");
+        assert!(log.sound);
         assert_eq!(log.stream.unwrap().codec, "av1");
         assert_eq!(log.error.unwrap(), "no frame!");
     }

@@ -25,6 +25,9 @@ pub struct OpenOptions {
     pub realtime: bool,
 }
 
+/// What [`VideoInfo::format`] ends with where there is sound beside the pictures.
+pub(crate) const WITHOUT_SOUND: &str = "; its sound is left out";
+
 /// What is known about a video before its first frame is asked for.
 #[derive(Debug, Clone)]
 pub struct VideoInfo {
@@ -39,7 +42,7 @@ pub struct VideoInfo {
     pub frames: Option<u64>,
     /// Whether frames come at their own pace (a camera, a network stream) and are lost if nobody looks.
     pub live: bool,
-    /// For people: `"H.264 640×360, BT.601 limited, via openh264"`.
+    /// For people: `"H.264 640×360, BT.601 limited, via openh264"`, and that sound is left out where there is some.
     pub format: String,
     /// How the stream's own YCbCr was understood; for RGB inputs, how the picture is best encoded.
     pub color: ColorSpec,
@@ -48,7 +51,8 @@ pub struct VideoInfo {
 /// A source of RGB pictures, all of one size.
 ///
 /// Each batch is one picture called `"image"` (u8, height × width × 3) with its [`FrameMeta`]: `captured` is
-/// when it came into this process, `pts` is its time in the container, or index / rate without one. Indices
+/// when it came into this process (what a source decodes on being opened counts from the first question for a
+/// picture), `pts` is its time in the container, or index / rate without one. Indices
 /// count from 0, and do so anew after a [`Source::rewind`].
 ///
 /// [`FrameMeta`]: framelane::frame::FrameMeta

@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use framelane::frame::{ColorMatrix, ColorRange, FrameRate, ImageSize};
 use std::path::PathBuf;
+use std::time::Instant;
 
 fn asset(name: &str) -> PathBuf {
     package().join("../../assets/test").join(name)
@@ -22,6 +23,18 @@ fn b_frames_in_order() {
     for (i, frame) in frames.iter().enumerate() {
         assert!((counted(frame) - i as f64).abs() < 0.2, "frame {i} is {}", counted(frame));
         assert_eq!(frame.meta.pts.unwrap().as_micros(), i as u128 * 1_000_000 / 24);
+    }
+}
+
+#[test]
+fn no_frame_is_older_than_the_first_question() {
+    let mut source = open_input(asset("bframes.mp4")).unwrap();
+    for _ in 0..2 {
+        let asked = Instant::now();
+        let (frames, error) = play(&mut *source);
+        assert!(error.is_none() && frames.len() == 24);
+        assert!(frames.iter().all(|frame| frame.meta.captured >= asked));
+        assert!(source.rewind().unwrap());
     }
 }
 
@@ -90,6 +103,10 @@ fn turned_upright() {
 
 #[test]
 fn sound_is_passed_over() {
+    let source = open_input(asset("audio.mp4")).unwrap();
+    assert!(source.info().format.ends_with("; its sound is left out"), "{}", source.info().format);
+    let without = open_input(asset("bframes.mp4")).unwrap();
+    assert!(!without.info().format.contains("sound"), "{}", without.info().format);
     let frames = play_all(asset("audio.mp4"));
     assert_eq!(frames.len(), 12);
     assert!(frames.iter().enumerate().all(|(i, frame)| (counted(frame) - i as f64).abs() < 0.5));

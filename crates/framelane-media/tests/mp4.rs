@@ -104,6 +104,8 @@ fn edit_lists_audio_and_turns() {
         &sound.to_string_lossy(),
     ]);
     assert_eq!(numbers(&sound), (0..50).collect::<Vec<_>>());
+    let format = open_input(&sound).unwrap().info().format.clone();
+    assert!(format.ends_with("; its sound is left out"), "{format}");
     for (degrees, turned) in [("90", "left"), ("-90", "right"), ("180", "upside down")] {
         let file2 = path(&folder, "turned.mp4");
         run_ffmpeg(&[

@@ -163,15 +163,15 @@ impl<'a> Planner<'a> {
         if given.is_some() {
             return Ok(given);
         }
-        let key = format!("framelane.{key}");
-        let Some(text) = self.inspection.metadata(&key) else { return Ok(None) };
+        let name = format!("framelane.{key}");
+        let Some(text) = self.inspection.metadata(&name) else { return Ok(None) };
         match text.parse::<T>() {
             Ok(value) => {
-                self.notes.push(format!("{value}: the file's metadata says so ({key})"));
+                self.notes.push(format!("{} {value}: the file's metadata says so", key.replace('_', " ")));
                 Ok(Some(value))
             }
             Err(_) => Err(self.ask(format!(
-                "says {key} = \"{}\" in its metadata, which is not a possible value: give {option}",
+                "says {name} = \"{}\" in its metadata, which is not a possible value: give {option}",
                 Text(text)
             ))),
         }

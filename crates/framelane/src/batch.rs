@@ -70,6 +70,11 @@ impl Contents {
         Ok(self.tensors.len() - 1)
     }
 
+    /// The tree with what its leaves are, to be printed.
+    fn shown(&self) -> Tree<&TensorSpec> {
+        self.tree.map(&mut |&leaf| &self.tensors[leaf].0)
+    }
+
     /// Bytes from the start of the slot to the end of the last tensor.
     pub fn bytes(&self) -> usize {
         self.tensors.iter().map(|(_, r)| r.end).max().unwrap_or(0)
@@ -120,9 +125,11 @@ struct Readers {
 /// A stream that reads a batch until its drop.
 struct Reader {
     stream: Stream,
-    /// Before and after its wait for the batch, if that is to be measured.
-    waited: Option<(Event, Event)>,
+    waited: Waited,
 }
+
+/// Before and after a stream's wait for a batch, if that is to be measured.
+pub(crate) type Waited = Option<(Event, Event)>;
 
 /// What one stream did with a batch, by its own events.
 pub(crate) struct Reading {
@@ -180,29 +187,41 @@ impl Batch {
     pub fn on(&self, stream: &Stream) -> Result<View<'_>> {
         let mut readers = self.readers();
         if !readers.streams.iter().any(|r| r.stream.same(stream)) {
-            let asked = self.meter.as_ref().map(|_| stream.record_timed()).transpose()?;
-            stream.wait(self.lease.ready())?;
-            let waited = asked.map(|asked| (asked, stream.record_timed_anyway()));
+            let waited = self.wait_on(stream)?;
             readers.streams.push(Reader { stream: stream.clone(), waited });
         }
         Ok(View { filled: self.lease.meta() })
     }
 
-    /// As [`Batch::on`], for a reader that says itself when it has enqueued all: until it has called
-    /// [`Batch::read_until`], nothing keeps the slot once the batch is dropped.
-    pub(crate) fn peek(&self, stream: &Stream) -> Result<View<'_>> {
+    fn wait_on(&self, stream: &Stream) -> Result<Waited> {
+        let asked = self.meter.as_ref().map(|_| stream.record_timed()).transpose()?;
         stream.wait(self.lease.ready())?;
-        Ok(View { filled: self.lease.meta() })
+        Ok(asked.map(|asked| (asked, stream.record_timed_anyway())))
     }
 
-    /// What was enqueued after [`Batch::peek`] ends with this event.
-    pub(crate) fn read_until(&self, event: Event) {
+    /// As [`Batch::on`], for a reader that says itself when it has enqueued all: until it has called
+    /// [`Batch::read_until`], nothing keeps the slot once the batch is dropped.
+    pub(crate) fn peek(&self, stream: &Stream) -> Result<(View<'_>, Waited)> {
+        Ok((View { filled: self.lease.meta() }, self.wait_on(stream)?))
+    }
+
+    /// What `stream` was given after [`Batch::peek`] ends here: the event of it. `lanes` such streams share the
+    /// batches.
+    pub(crate) fn read_until(&self, stream: &Stream, waited: Waited, lanes: usize) -> Event {
+        let end = match &waited {
+            Some(_) => stream.record_timed_anyway(),
+            None => stream.record_anyway(),
+        };
+        if let (Some(meter), Some((asked, there))) = (&self.meter, waited) {
+            meter.read(self.index(), vec![Reading { asked, there, end: end.clone() }], lanes);
+        }
         let mut readers = self.readers();
         // Of a batch that is kept and read again and again, only what goes on.
         if readers.until.len() >= PRUNE_AT {
             readers.until.retain(|earlier| !earlier.query());
         }
-        readers.until.push(event);
+        readers.until.push(end.clone());
+        end
     }
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
@@ -240,7 +259,7 @@ impl Drop for Batch {
             readings.push(Reading { asked, there, end });
         }
         if let (Some(meter), false) = (&self.meter, readings.is_empty()) {
-            meter.read(self.index(), readings);
+            meter.read(self.index(), readings, 1);
         }
     }
 }
@@ -249,7 +268,7 @@ impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
             .field("index", &self.index())
-            .field("tree", self.tree())
+            .field("tensors", &format_args!("{}", self.lease.meta().contents.shown()))
             .finish_non_exhaustive()
     }
 }
@@ -270,7 +289,7 @@ impl<'a> View<'a> {
             Some(Tree::Leaf(index)) => Ok(self.at(*index)),
             _ => Err(Error::new(
                 ErrorKind::Argument,
-                format!("the batch has no tensor {path:?}; it holds {:?}", self.filled.contents.tree),
+                format!("the batch has no tensor {path:?}; it holds {}", self.filled.contents.shown()),
             )),
         }
     }

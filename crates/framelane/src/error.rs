@@ -36,8 +36,9 @@ pub enum ErrorKind {
 
 /// An error: its [`ErrorKind`], one sentence that says what, where and what to do, and its cause.
 ///
-/// Cheap to clone, so that one failure can be told to several waiters.
-#[derive(Debug, Clone)]
+/// Cheap to clone, so that one failure can be told to several waiters. `{:?}` prints the sentence, too, since that is
+/// what a `main` that returns it shows; `{:#?}` prints what it is made of.
+#[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: Arc<str>,
@@ -92,8 +93,37 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return write!(f, "{} ({:?})", self.message, self.kind);
+        }
+        f.debug_struct("Error")
+            .field("kind", &self.kind)
+            .field("message", &self.message)
+            .field("cause", &self.cause)
+            .finish()
+    }
+}
+
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.as_ref().map(|c| c.as_ref() as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_main_prints_is_the_sentence() {
+        let error =
+            Error::io("clip.mp4 cannot be opened", std::io::ErrorKind::NotFound.into()).context("play");
+        let sentence = error.to_string();
+        assert_eq!(format!("{error:?}"), format!("{sentence} (Io)"));
+        assert!(sentence.starts_with("play: clip.mp4 cannot be opened: ") && !sentence.contains('\n'));
+        let parts = format!("{error:#?}");
+        assert!(parts.contains("kind: Io") && parts.contains("cause: Some"), "{parts}");
     }
 }

@@ -222,6 +222,39 @@ impl<L> Tree<L> {
     }
 }
 
+/// As it would be written: `{image: u8[2×3], pair: (f32[4], none)}`.
+impl<L: fmt::Display> fmt::Display for Tree<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn row<L: fmt::Display>(f: &mut fmt::Formatter<'_>, trees: &[Tree<L>]) -> fmt::Result {
+            for (n, tree) in trees.iter().enumerate() {
+                write!(f, "{}{tree}", if n == 0 { "" } else { ", " })?;
+            }
+            Ok(())
+        }
+        match self {
+            Tree::Leaf(leaf) => write!(f, "{leaf}"),
+            Tree::None => f.write_str("none"),
+            Tree::List(trees) => {
+                f.write_str("[")?;
+                row(f, trees)?;
+                f.write_str("]")
+            }
+            Tree::Tuple(trees) => {
+                f.write_str("(")?;
+                row(f, trees)?;
+                f.write_str(if trees.len() == 1 { ",)" } else { ")" })
+            }
+            Tree::Map(entries) => {
+                f.write_str("{")?;
+                for (n, (name, tree)) in entries.iter().enumerate() {
+                    write!(f, "{}{name}: {tree}", if n == 0 { "" } else { ", " })?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
 /// An array in ordinary host memory, borrowed: what a source hands over to be packed into a slot.
 #[derive(Debug, Clone)]
 pub struct HostArray<'a> {
@@ -324,5 +357,7 @@ mod tests {
         assert_eq!(tree.get("b.2"), None);
         assert_eq!(tree.leaves(), [&1, &2]);
         assert_eq!(tree.map(&mut |n| n * 10).leaves(), [&10, &20]);
+        assert_eq!(tree.to_string(), "{a: 1, b: (none, [2])}");
+        assert_eq!(Tree::Tuple(vec![Tree::Leaf(1)]).to_string(), "(1,)");
     }
 }

@@ -209,6 +209,10 @@ fn f23_types_strides_and_nesting() {
     assert_eq!(view.tensor("pair.2.1").unwrap().spec().shape(), [4, 2]);
     let missing = view.tensor("pair.1").unwrap_err();
     assert!(missing.kind() == ErrorKind::Argument && missing.to_string().contains("pair.1"), "{missing}");
+    // Printed with what the leaves are.
+    let tensors = "{f64: f64[2×2], pair: (bool[3], none, [u16[3×4], u16[4×2], u16[2×3]])}";
+    assert!(missing.to_string().ends_with(tensors), "{missing}");
+    assert_eq!(format!("{batch:?}"), format!("Batch {{ index: 0, tensors: {tensors}, .. }}"));
 }
 
 /// Every 16-bit pattern, NaN payloads and all, as f16 and as bf16.

@@ -90,7 +90,9 @@ fn assert_limit(outcome: &Outcome, limit: Limit, stage: Stage) {
     assert_eq!(outcome.report.limit(), limit, "{}", outcome.report);
     assert_eq!(outcome.bottleneck, Some(stage), "{}", outcome.report);
     let said = outcome.report.to_string();
-    assert!(said.ends_with(&format!("limited by the {limit}")), "{said}");
+    let first = said.lines().next().unwrap();
+    assert!(first.ends_with(&format!(", limited by the {limit}")), "{said}");
+    assert!(said.lines().count() == 3 && said.lines().all(|line| line.len() <= 160), "{said}");
 }
 
 const SLOW: Slow = Slow { left: 25, source: Duration::ZERO, convert: Duration::ZERO, bytes: 1000 };

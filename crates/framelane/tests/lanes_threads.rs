@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use framelane::device::Device;
-use framelane::feed::{Feeder, Options as FeedOptions};
+use framelane::feed::{Feeder, Limit, Options as FeedOptions};
 use framelane::frame::FrameMeta;
 use framelane::lanes::{Job, Lanes, Model, Options, Session, Ticket};
 use framelane::stats::{Recorder, Stage};
@@ -659,6 +659,11 @@ fn the_network_is_the_bottleneck() {
     assert!(sum <= report.wall_s * 1e3 * 4.0, "two lanes, the feed and the copies: {report:?}");
     let lanes_sum = busy(Stage::Network) + busy(Stage::Convert);
     assert!(lanes_sum <= report.wall_s * 1e3 * 2.0 + 10.0, "{report:?}");
+    // The feed knows what became of its batches: 30 of 6 ms each, over two lanes.
+    let feed = feeder.report();
+    assert!((ms(90)..=feed.wall).contains(&feed.compute), "{feed}");
+    assert_eq!(feed.limit(), Limit::Consumer, "{feed}");
+    assert!(feeder.batch_reports().iter().all(|batch| batch.compute >= Some(ms(6))), "{feed}");
 }
 
 /// Lanes before tickets, feeder before batches, device last: whatever goes first, nothing hangs and nothing

@@ -131,7 +131,7 @@ mod tests {
             "warning: not JSON at all".to_owned(),
             message("crates/a", "example", "speed", true),
             message("xtask", "bin", "xtask", true),
-            message("examples", "test", "run", true),
+            message("tools", "test", "run", true),
         ];
         assert_eq!(places(&messages).unwrap(), Vec::<String>::new());
     }

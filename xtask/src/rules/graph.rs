@@ -17,7 +17,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("framelane-show", &["framelane", "framelane-cuda"]),
     ("framelane-cli", LIBRARIES),
     ("framelane-python", LIBRARIES),
-    ("framelane-examples", LIBRARIES),
     ("xtask", &[]),
 ];
 

@@ -11,6 +11,7 @@ use framelane::{Error, ErrorKind, Result};
 use framelane_media::OpenOptions;
 use framelane_onnx::{ImageModel, OnnxFile, Runtime, onnxruntime};
 use std::num::NonZero;
+use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -69,10 +70,18 @@ pub fn network(options: &Options) -> Result<Option<Arc<ImageModel>>> {
         threads_per_lane: None,
     };
     let model = match &options.network {
-        Network::File(path) => framelane_onnx::load(&OnnxFile::open(path)?, &load)?,
+        Network::File(path) => framelane_onnx::load(&file(path)?, &load)?,
         Network::Upscale | Network::None => framelane_onnx::upscaler(&load)?,
     };
     Ok(Some(Arc::new(model)))
+}
+
+/// A name without an ending may have been meant for a built-in network.
+fn file(path: &Path) -> Result<OnnxFile> {
+    OnnxFile::open(path).map_err(|e| match path.exists() {
+        true => e,
+        false => Error::new(e.kind(), format!("{e}: give --model an ONNX file, upscale or none")).because(e),
+    })
 }
 
 fn lanes(options: &Options) -> usize {
@@ -148,11 +157,13 @@ impl Devices {
     }
 }
 
+/// Open what `--device` says, before a network is loaded: that takes its time.
+///
 /// # Errors
 /// If the device that was asked for is not there, or cannot be used.
-pub fn devices(on: On, network: bool) -> Result<Devices> {
+pub fn devices(options: &Options) -> Result<Devices> {
     let host = |notes| Devices { relay: None, run: Device::host(), notes };
-    let ordinal = match on {
+    let ordinal = match options.device {
         On::Cpu => return Ok(host(vec![])),
         On::Auto => {
             // Only a device that is there is worth a word: most machines have none.
@@ -165,9 +176,12 @@ pub fn devices(on: On, network: bool) -> Result<Devices> {
         }
         On::Cuda(ordinal) => ordinal,
     };
-    let cuda = Device::cuda(ordinal)?;
+    let cuda = Device::cuda(ordinal).map_err(|e| {
+        let without = "leave out --device to feed frames on the CPU";
+        Error::new(e.kind(), format!("--device cuda:{ordinal}: {e}; or {without}")).because(e)
+    })?;
     let name = cuda.cuda_context().map(|c| c.info().to_string()).unwrap_or_default();
-    Ok(match network {
+    Ok(match options.network != Network::None {
         false => Devices { relay: None, run: cuda, notes: vec![name] },
         true => {
             let way = format!(

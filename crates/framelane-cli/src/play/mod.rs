@@ -1,7 +1,8 @@
 //! `framelane play`: choose everything, say what was chosen, run, and report.
 //!
-//! Reading order: `options` (what the command line means, with `overwrite`) → `playlist` (inputs as one source) → `output` (where
-//! results go) → `relay` (a CUDA device on the way) → `pipeline` (the threads) with `stamps`, `readback`, `target`, `tally` and `stop`.
+//! Reading order: `options` (what the command line means, with `overwrite`) → `playlist` (inputs as one source) →
+//! `output` (where results go) → `relay` (a CUDA device on the way) → `pipeline` (the threads) with `stamps`,
+//! `readback`, `target`, `tally` and `stop`.
 
 mod choose;
 pub mod options;
@@ -52,6 +53,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
     list.describe().iter().for_each(|line| tell("input", line));
 
     let policy = options.policy.unwrap_or(if list.is_live() { Policy::Latest } else { Policy::Fifo });
+    let devices = choose::devices(&options)?;
     let network = choose::network(&options)?;
     let run = choose::pipeline(&options, policy, network.as_deref());
     let size = choose::output_size(network.as_deref(), list.size()?)?;
@@ -61,7 +63,6 @@ pub fn run(args: &PlayArgs) -> Outcome {
     });
     let runtime = network.as_ref().map_or("none", |model| model.runtime()).to_owned();
     tell("runtime", &runtime);
-    let devices = choose::devices(options.device, network.is_some())?;
     tell("device", &choose::describe_devices(&devices, run, policy));
     devices.notes.iter().for_each(|note| tell("", note));
 
@@ -134,7 +135,10 @@ pub fn run(args: &PlayArgs) -> Outcome {
     let report = report.report(&tally, &devices.counters(), shown.as_ref(), stop.why(), error.as_ref());
     console::say(report.table(console::has_colours()).trim_end());
     if let Some((name, report)) = relayed {
-        console::say(&format!("\nby way of   {name}: {}", report()));
+        console::say(&format!(
+            "\nby way of   {name}: {}",
+            report().to_string().replace('\n', "\n            ")
+        ));
     }
     if let Some(summary) = &end.summary {
         console::say(&format!("\nwrote       {}", wrote(summary)));

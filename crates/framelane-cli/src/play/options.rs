@@ -161,6 +161,14 @@ pub fn overrides(hints: &Hints) -> Result<Overrides> {
     fn parse<T: std::str::FromStr<Err = Error>>(text: &Option<String>) -> Result<Option<T>> {
         text.as_deref().map(str::parse).transpose()
     }
+    if let Some(target) = hints.output.as_deref().filter(|o| target(o).is_ok() && *o != "-") {
+        return Err(Error::new(
+            ErrorKind::Argument,
+            format!(
+                "--output says what the network gives (image, mask, classes or heat); to write to {target:?} give --to"
+            ),
+        ));
+    }
     Ok(Overrides {
         layout: parse(&hints.layout)?,
         channels: parse(&hints.channels)?,

@@ -80,7 +80,8 @@ impl Output {
     pub fn describe(&self) -> String {
         match self {
             Self::Window { .. } => {
-                "a window (space pause, f full screen, s screenshot, b before/after, q quit)".into()
+                "a window (space pause, f full screen, s screenshot, b before/after, h all keys, q quit)"
+                    .into()
             }
             Self::File(sink) => sink.describe(),
             Self::Nowhere => "none (frames are counted)".into(),
@@ -91,7 +92,7 @@ impl Output {
     pub fn path(&self) -> String {
         match self {
             Self::Window { window, .. } => window.path(),
-            Self::File(_) => "none (file)".into(),
+            Self::File(_) => "none: written to a file".into(),
             Self::Nowhere => "none".into(),
         }
     }

@@ -111,7 +111,7 @@ fn networks_that_cannot_be_played() {
         assert!(says.iter().all(|s| said.contains(s)), "{model}: {said}");
     }
     let said = play(&["testsrc:64x48", "--to", "none", "--model", "/nonexistent.onnx"]).failed(1);
-    assert!(said.contains("/nonexistent.onnx"), "{said}");
+    assert!(said.contains("/nonexistent.onnx") && said.contains("an ONNX file, upscale or none"), "{said}");
 }
 
 #[cfg(target_os = "linux")]

@@ -28,6 +28,8 @@ fn wrong_command_lines_are_code_2() {
         (&["--layout", "nwhc"], "nchw or nhwc"),
         (&["--input-range", "-1-x"], "--input-range"),
         (&["--to", "-", "--json", "-"], "standard output"),
+        (&["--output", "out.mp4"], "give --to"),
+        (&["--output", "picture"], "image, mask, classes or heat"),
     ] {
         let said = play(args).failed(2);
         assert!(said.contains(says), "{said}");

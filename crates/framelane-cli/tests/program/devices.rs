@@ -17,8 +17,11 @@ fn written(more: &[&str]) -> (Vec<u8>, Figures, String) {
 fn cuda_gives_the_same_pictures_or_says_why_not() {
     let there = cuda_devices();
     if let Err(why) = &there {
-        let said = play(&["testsrc", "--frames", "1", "--to", "none", "--device", "cuda"]).failed(1);
-        assert!(said.contains(&why.to_string()), "{said}");
+        // Before the network is loaded, and where the reader can do something about it.
+        let run = play(&["testsrc", "--frames", "1", "--to", "none", "--device", "cuda"]);
+        let said = run.failed(1);
+        assert!(said.contains(&format!("--device cuda:0: {why}; or leave out --device")), "{said}");
+        assert!(!run.err.contains("\nmodel "), "{}", run.err);
         skip("cuda_gives_the_same_pictures_or_says_why_not (its half with a GPU)", why);
         return;
     }

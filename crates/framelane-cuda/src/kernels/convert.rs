@@ -224,7 +224,8 @@ impl Stream {
     /// Enqueue a conversion of the images at byte `from_at` of `from` to byte `to_at` of `to`.
     ///
     /// # Errors
-    /// [`crate::Kind::Argument`] for shapes, strides or places that make no sense or lie outside the memory; a lost device.
+    /// [`crate::Kind::Argument`] for shapes, strides or places that make no sense or lie outside the memory; a lost
+    /// device.
     pub fn to_floats(
         &self,
         how: &ToFloats,

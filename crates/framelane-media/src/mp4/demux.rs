@@ -21,6 +21,8 @@ pub(crate) struct Track {
     pub samples: Vec<Sample>,
     /// How the pictures are turned to be shown.
     pub turn: Turn,
+    /// Whether the film has sound, which is not read.
+    pub sound: bool,
     /// What is wrong after the last of `samples`, if the tables end too early.
     pub damage: Option<String>,
 }
@@ -196,6 +198,7 @@ struct Movie {
     movie_timescale: u32,
     configs: Vec<Config>,
     turn: Turn,
+    sound: bool,
     edits: Option<Elst>,
     /// Times are in media ticks until [`Movie::finish`].
     samples: Vec<Sample>,
@@ -209,11 +212,11 @@ struct Movie {
 impl Movie {
     fn parse(moov: &[u8], length: u64) -> Result<Self> {
         let header: Mvhd = table(moov, &[b"mvhd"])?;
-        let trak = Boxes(moov)
-            .filter(|(kind, _)| kind == b"trak")
-            .map(|(_, body)| body)
-            .find(|body| find(body, &[b"mdia", b"hdlr"]).and_then(|h| h.get(8..12)) == Some(b"vide"))
-            .ok_or_else(|| input_error("there is no video track in it"))?;
+        let track_of = |handler: &[u8]| {
+            let mut tracks = Boxes(moov).filter(|(kind, _)| kind == b"trak").map(|(_, body)| body);
+            tracks.find(|body| find(body, &[b"mdia", b"hdlr"]).and_then(|h| h.get(8..12)) == Some(handler))
+        };
+        let trak = track_of(b"vide").ok_or_else(|| input_error("there is no video track in it"))?;
         let shown: Tkhd = table(trak, &[b"tkhd"])?;
         let media: Mdhd = table(trak, &[b"mdia", b"mdhd"])?;
         if media.timescale == 0 || header.timescale == 0 {
@@ -238,6 +241,7 @@ impl Movie {
             movie_timescale: header.timescale,
             configs,
             turn: turn(&shown),
+            sound: track_of(b"soun").is_some(),
             edits: optional(trak, &[b"edts", b"elst"])?,
             samples: Vec::new(),
             defaults,
@@ -310,6 +314,7 @@ impl Movie {
             configs: self.configs,
             samples: self.samples,
             turn: self.turn,
+            sound: self.sound,
             damage: self.damage,
         })
     }

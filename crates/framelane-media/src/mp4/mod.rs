@@ -6,7 +6,7 @@ mod order;
 mod sps;
 
 use crate::color::{Chroma, Planes, describe};
-use crate::open::{VideoInfo, VideoSource, short_name};
+use crate::open::{VideoInfo, VideoSource, WITHOUT_SOUND, short_name};
 use demux::{Config, Sample, Track, Turn, read_track};
 use framelane::feed::{SlotWriter, Source};
 use framelane::frame::{ColorSpec, FrameMeta, ImageSize};
@@ -54,7 +54,7 @@ impl Mp4Source {
             frames: Some(order.shown()),
             live: false,
             format: format!(
-                "H.264 {size}{}, {}, via openh264",
+                "H.264 {size}{}, {}, via openh264{}",
                 match track.turn {
                     Turn::None => "",
                     Turn::Right => " turned right",
@@ -62,7 +62,8 @@ impl Mp4Source {
                     Turn::Left => " turned left",
                     Turn::Odd => " turned",
                 },
-                describe(*color)
+                describe(*color),
+                if track.sound { WITHOUT_SOUND } else { "" }
             ),
             color: *color,
         };
@@ -127,7 +128,8 @@ pub(crate) struct Picture<'a> {
 struct Held {
     planes: Vec<u8>,
     time: Duration,
-    captured: Instant,
+    /// `None`: decoded when the file was opened, before anybody asked for a picture.
+    captured: Option<Instant>,
 }
 
 /// Decodes the pictures of a file and puts them into the order in which they are shown.
@@ -197,6 +199,8 @@ impl<R: Read + Seek> Pictures<R> {
                 }
             })?;
         }
+        // Between opening and the first question a network may be loaded: no picture is as old as that.
+        self.held.values_mut().for_each(|held| held.captured = None);
         Ok(())
     }
 
@@ -208,6 +212,7 @@ impl<R: Read + Seek> Pictures<R> {
 
     /// Show the next picture to `show`. `false`: there is no more.
     pub(crate) fn next(&mut self, mut show: impl FnMut(Picture<'_>) -> Result<()>) -> Result<bool> {
+        let asked = Instant::now();
         loop {
             let last = self.next == self.track.samples.len();
             if let Some(first) = self.held.first_entry()
@@ -219,7 +224,7 @@ impl<R: Read + Seek> Pictures<R> {
                     planes: Planes::packed(&planes, self.sps.size, Chroma::C420),
                     turn: self.track.turn,
                     time,
-                    captured,
+                    captured: captured.unwrap_or(asked),
                 };
                 let shown = show(picture);
                 self.pool.push(planes);
@@ -295,7 +300,7 @@ impl<R: Read + Seek> Pictures<R> {
         }
         let mut copy = self.pool.pop().unwrap_or_default();
         pack(planes, &mut copy);
-        self.held.insert(place, Held { planes: copy, time, captured });
+        self.held.insert(place, Held { planes: copy, time, captured: Some(captured) });
         Ok(false)
     }
 }

@@ -19,15 +19,19 @@ pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
 pub type CudaPlace<'a> = (Place<'a>, Range<usize>);
 
 impl Device {
-    /// The CUDA device `ordinal`. The driver is loaded at the first call; no other device is touched.
+    /// The CUDA device `ordinal`, as `nvidia-smi -L` or `CUDA_VISIBLE_DEVICES` count them. The driver is loaded at
+    /// the first call and must be one for CUDA 12.0 or newer; no other device is touched.
     ///
-    /// Its primary context is shared with whatever else uses CUDA in this process, and any thread may call.
-    /// Each call of this function counts for itself ([`Device::counters`]). With `FRAMELANE_CHECK=1` in the
+    /// Its primary context is shared with whatever else uses CUDA in this process, and any thread may call. This
+    /// library's kernels are loaded into it now, which makes the driver wait for all work on the device. Open a
+    /// device once and clone the handle: two handles of two calls have counters of their own
+    /// ([`Device::counters`]). With `FRAMELANE_CHECK=1` in the
     /// environment the hazard check is on, as in [`Device::cuda_checked`].
     ///
     /// The driver maps all streams of a process onto 8 queues of the hardware, or as many as
     /// `CUDA_DEVICE_MAX_CONNECTIONS` in the environment says (32 at most): of streams that share one, work that waits
-    /// holds up the others' too. With more than 8 streams at work at once, set it.
+    /// holds up the others' too. With more than 8 streams at work at once, set it, before anything in the process
+    /// has called CUDA.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] without a driver or with an old one, [`ErrorKind::Argument`] if there is no

@@ -81,8 +81,8 @@ impl Event {
         self.wait(why, None).map(|_| ())
     }
 
-    /// Wait on the CPU until the event is reached, whether the work before it failed or not. The wait is counted under `why`
-    /// ([`super::Counters::cpu_waits`]), unless the event had been reached already.
+    /// Wait on the CPU until the event is reached, whether the work before it failed or not. The wait is counted
+    /// under `why` ([`super::Counters::cpu_waits`]), unless the event had been reached already.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] from within a kernel, which must not wait for its own device.

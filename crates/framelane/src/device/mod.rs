@@ -109,8 +109,8 @@ impl Device {
         Stream::new(self, name.into())
     }
 
-    /// `bytes` bytes of memory, zeroed, aligned to at least 16 bytes (256 on CUDA). Freed when the last handle is dropped
-    /// and work enqueued on it is done.
+    /// `bytes` bytes of memory, zeroed, aligned to at least 16 bytes (256 on CUDA). Freed when the last handle is
+    /// dropped and work enqueued on it is done.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Device`] if there is not so much memory.

@@ -140,8 +140,9 @@ impl Stream {
     /// Enqueue work that runs `body` over the bytes in `accesses`, on a host device.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] on CUDA, which has [`Stream::launch_on_cuda`]. [`ErrorKind::Argument`] for accesses that make no sense, [`ErrorKind::Hazard`] if the check is on and
-    /// they are not ordered after earlier work; or an earlier failure of this stream. Nothing was enqueued.
+    /// [`ErrorKind::Unsupported`] on CUDA, which has [`Stream::launch_on_cuda`]. [`ErrorKind::Argument`] for accesses
+    /// that make no sense, [`ErrorKind::Hazard`] if the check is on and they are not ordered after earlier work; or
+    /// an earlier failure of this stream. Nothing was enqueued.
     pub fn launch(
         &self,
         name: impl Into<Arc<str>>,

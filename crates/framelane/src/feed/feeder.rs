@@ -37,17 +37,22 @@ pub struct Options {
     pub policy: Policy,
     /// Pinned slots; `None`: one being filled (or one per converter), and one being copied.
     pub pinned_slots: Option<usize>,
-    /// Bytes that all pinned slots together may hold, at any time.
+    /// Bytes that all pinned slots together may hold, at any time. Slots × the largest batch is always enough; a
+    /// batch for which a slot would have to grow beyond the budget ends the feed with [`ErrorKind::Budget`], which
+    /// names the sum, before anything is allocated.
     pub pinned_budget: usize,
-    /// Bytes that all device slots together may hold, at any time. Memory that a slot has outgrown while work
-    /// on it was still enqueued goes when that is done, and is not counted.
+    /// Bytes that all device slots together may hold, at any time; at its limit as [`Options::pinned_budget`].
+    /// Memory that a slot has outgrown while work on it was still enqueued goes when that is done, and is not
+    /// counted.
     pub device_budget: usize,
     /// What the device makes of pictures after the copy.
     pub to_floats: Option<ToFloats>,
     /// Threads that copy a source's arrays into a pinned slot together ([`SlotWriter::put`]), started when the
-    /// first batch of some megabytes comes. At least 1; at first all cores but two, at most 14.
+    /// first batch of some megabytes comes. At least 1; [`Options::new`] sets all cores but two, at most 14.
     pub fill_threads: usize,
-    /// Where to begin: the [`Feeder::position`] of a feed over the same source that ended early.
+    /// Where to begin: the [`Feeder::position`] of a feed over the same source that ended early. A source that can
+    /// go there at once says so ([`Source::seek`]); any other is rewound and read again up to there, and what it
+    /// gives on the way is thrown away.
     pub resume: Position,
     /// Where times and frames are reported besides [`Feeder::report`].
     pub recorder: Option<Arc<Recorder>>,

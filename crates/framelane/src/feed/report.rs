@@ -51,11 +51,11 @@ pub struct FeedReport {
     pub device_convert: Duration,
     /// The consumer's thread waited in [`super::Feeder::next_batch`].
     pub consumer_wait: Duration,
-    /// The consumer's streams stood still until a batch was there, by their events (of several streams that
-    /// read one batch, the longest).
+    /// The consumer's streams stood still until a batch was there, by their events: of several streams that
+    /// read one batch, the longest; of [`crate::lanes`], the mean of all lanes.
     pub compute_wait: Duration,
-    /// The consumer's streams worked on batches, from their being there to their release, by their events (of
-    /// several streams that read one batch, the longest).
+    /// The consumer's streams worked on batches, from their being there to their release, by their events: of
+    /// several streams that read one batch, the longest; of [`crate::lanes`], the mean of all lanes.
     pub compute: Duration,
     /// How often a thread that takes batches waited for the device, and how long. The feed makes no such wait.
     pub consumer_syncs: (u64, Duration),
@@ -124,16 +124,27 @@ impl FeedReport {
     }
 }
 
+/// Three lines.
 impl fmt::Display for FeedReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batches, wall, source, convert, copy, device_convert, .. } = self;
         let Self { consumer_wait, compute_wait, compute, held_back, .. } = self;
         let (syncs, synced) = self.consumer_syncs;
+        writeln!(f, "{batches} batches in {wall:.1?}, limited by the {}", self.limit())?;
+        write!(f, "  feed      source {source:.1?}, convert {convert:.1?}, copy {copy:.1?}")?;
+        if !device_convert.is_zero() {
+            write!(f, ", convert on the device {device_convert:.1?}")?;
+        }
+        writeln!(f, ", held back by the consumer {held_back:.1?}")?;
         write!(
             f,
-            "{batches} batches in {wall:.1?}: source {source:.1?}, convert {convert:.1?}, copy {copy:.1?}, on-device convert {device_convert:.1?}, consumer waited {consumer_wait:.1?}, its streams waited {compute_wait:.1?} and worked {compute:.1?}, feed held back {held_back:.1?}, {syncs} waits for the device on the consumer's threads ({synced:.1?}); limited by the {}",
-            self.limit()
-        )
+            "  consumer  waited for batches {consumer_wait:.1?}; its streams waited {compute_wait:.1?}"
+        )?;
+        write!(f, ", worked {compute:.1?}; {syncs} waits for the device on its threads")?;
+        if syncs > 0 {
+            write!(f, " ({synced:.1?})")?;
+        }
+        Ok(())
     }
 }
 
@@ -157,7 +168,7 @@ pub(crate) struct Meter {
 struct OnDevice {
     batches: u64,
     copies: VecDeque<Copied>,
-    readings: VecDeque<(u64, Vec<Reading>)>,
+    readings: VecDeque<BatchRead>,
     convert: Duration,
     compute_wait: Duration,
     compute: Duration,
@@ -173,6 +184,15 @@ pub(super) struct Copied {
     pub copied: Event,
     /// The end of the conversion on the device, if there is one.
     pub converted: Option<Event>,
+}
+
+/// What read one batch.
+struct BatchRead {
+    index: u64,
+    /// One for each stream.
+    readings: Vec<Reading>,
+    /// Streams that share the batches, each of which this one's work is a part of.
+    lanes: u32,
 }
 
 /// Waits for the device on the threads that take batches.
@@ -206,17 +226,21 @@ impl OnDevice {
             self.copies.pop_front();
             self.note(index, |b| (b.copy, b.device_convert) = (Some(copy), Some(convert)));
         }
-        while let Some((index, readings)) = self.readings.front() {
+        while let Some(BatchRead { index, readings, lanes }) = self.readings.front() {
             let times = readings.iter().map(|r| Some((r.there.since(&r.asked)?, r.end.since(&r.there)?)));
             let Some(times) = times.collect::<Option<Vec<_>>>() else { break };
             let longest = |time: fn(&(Duration, Duration)) -> Duration| {
                 times.iter().map(time).max().unwrap_or_default()
             };
-            let (index, wait, work) = (*index, longest(|t| t.0), longest(|t| t.1));
+            let (index, lanes, wait, work) = (*index, *lanes, longest(|t| t.0), longest(|t| t.1));
             self.readings.pop_front();
-            self.compute_wait += wait;
-            self.compute += work;
-            self.note(index, |b| (b.compute_wait, b.compute) = (Some(wait), Some(work)));
+            self.compute_wait += wait / lanes;
+            self.compute += work / lanes;
+            // Several jobs may read one batch.
+            let plus = |sum: Option<Duration>, time| Some(sum.unwrap_or_default() + time);
+            self.note(index, |b| {
+                (b.compute_wait, b.compute) = (plus(b.compute_wait, wait), plus(b.compute, work));
+            });
         }
     }
 
@@ -283,13 +307,14 @@ impl Meter {
         self.harvest(&mut device);
     }
 
-    /// A batch was released.
-    pub fn read(&self, index: u64, readings: Vec<Reading>) {
+    /// A batch was read, and by one of `lanes` streams if they share the batches.
+    pub fn read(&self, index: u64, readings: Vec<Reading>, lanes: usize) {
+        let lanes = u32::try_from(lanes).unwrap_or(u32::MAX).max(1);
         let mut device = self.device();
         if device.readings.len() == MAX_READINGS {
             device.readings.pop_front();
         }
-        device.readings.push_back((index, readings));
+        device.readings.push_back(BatchRead { index, readings, lanes });
     }
 
     fn harvest(&self, device: &mut OnDevice) {

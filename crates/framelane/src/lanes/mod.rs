@@ -186,7 +186,7 @@ impl Lanes {
         for read in slot.wait_for() {
             stream.wait(read)?;
         }
-        let view = batch.peek(stream)?;
+        let (view, waited) = batch.peek(stream)?;
         let mut accesses: Vec<Access<'_>> = view.tensors().map(|t| t.access()).collect();
         accesses.extend(contents.tensors.iter().map(|(_, range)| Access::write(&buffer, range.clone())));
         let outcome = Arc::new(Outcome::default());
@@ -212,8 +212,7 @@ impl Lanes {
         }
         // From here on nothing may fail: until this event the job reads the batch and writes the slot. Of the
         // lane's later jobs the batch knows nothing: they do not hold it up.
-        let ready = stream.record_anyway();
-        batch.read_until(ready.clone());
+        let ready = batch.read_until(stream, waited, self.lanes.len());
         let index = submit.next;
         submit.next += 1;
         // Nothing comes back: the ring is neither cancelled nor at its end while the lanes live.

@@ -21,8 +21,8 @@ impl<T, F: Fence, M> Writer<T, F, M> {
     /// A slot to fill. Blocks while none is free (`Fifo`; `Latest` only if readers hold all of them).
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] once nobody reads, or after [`Writer::finish`]; an error or panic of the slot's maker when the ring grows
-    /// (it then stays as it is, and the next call waits).
+    /// [`ErrorKind::Closed`] once nobody reads, or after [`Writer::finish`]; an error or panic of the slot's maker
+    /// when the ring grows (it then stays as it is, and the next call waits).
     pub fn acquire(&self) -> Result<WriteSlot<T, F, M>> {
         self.acquire_until(None)
     }
