@@ -88,6 +88,16 @@ functions! {
     cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
     cuLaunchKernel(CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
         *mut *mut c_void, *mut *mut c_void);
+    cuImportExternalMemory(*mut sys::CUexternalMemory, *const sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC);
+    cuExternalMemoryGetMappedBuffer(*mut CUdeviceptr, sys::CUexternalMemory,
+        *const sys::CUDA_EXTERNAL_MEMORY_BUFFER_DESC);
+    cuDestroyExternalMemory(sys::CUexternalMemory);
+    cuImportExternalSemaphore(*mut sys::CUexternalSemaphore, *const sys::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC);
+    cuSignalExternalSemaphoresAsync(*const sys::CUexternalSemaphore,
+        *const sys::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, c_uint, CUstream);
+    cuWaitExternalSemaphoresAsync(*const sys::CUexternalSemaphore,
+        *const sys::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, c_uint, CUstream);
+    cuDestroyExternalSemaphore(sys::CUexternalSemaphore);
     cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
     cuGraphLaunch(CUgraphExec, CUstream);
     cuGraphDestroy(CUgraph);

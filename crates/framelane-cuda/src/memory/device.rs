@@ -96,7 +96,7 @@ impl DeviceBuffer {
         Self::wrap(context, pointer, bytes, Some(Resource::Keep(owner)), None)
     }
 
-    fn wrap(
+    pub(crate) fn wrap(
         context: &Context,
         pointer: CUdeviceptr,
         bytes: usize,

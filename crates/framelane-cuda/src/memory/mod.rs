@@ -7,11 +7,12 @@ pub use device::DeviceBuffer;
 pub use pinned::{PinnedBuffer, PinnedKind, PinnedRead, PinnedWrite};
 
 use crate::api::Api;
+use crate::context::Raw;
 use crate::error::{CudaError, Result, check};
 use crate::event::{self, Event};
 use crate::reclaim::Spare;
 use crate::stream;
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +23,10 @@ pub(crate) enum Resource {
     Device(CUdeviceptr),
     /// Device memory from our pool: freed in a stream's order.
     Pooled(CUdeviceptr),
+    /// Where memory of a graphics API is mapped, and the import that it is mapped from.
+    Imported(CUdeviceptr, Raw<sys::CUextMemory_st>),
+    /// A graphics API's semaphore.
+    Semaphore(Raw<sys::CUextSemaphore_st>),
     /// Keeps foreign memory alive; dropped on whichever thread finds that the GPU is done with it.
     Keep(Box<dyn Any + Send + Sync>),
 }
@@ -35,6 +40,18 @@ impl Resource {
             Self::Device(pointer) | Self::Pooled(pointer) => {
                 // SAFETY: as above.
                 check("cuMemFree_v2", unsafe { (api.cuMemFree_v2)(pointer) })
+            }
+            Self::Imported(pointer, memory) => {
+                // SAFETY: mapped once and unmapped once.
+                let unmapped = check("cuMemFree_v2", unsafe { (api.cuMemFree_v2)(pointer) });
+                // SAFETY: nothing of it is mapped any more.
+                let let_go =
+                    check("cuDestroyExternalMemory", unsafe { (api.cuDestroyExternalMemory)(memory.0) });
+                unmapped.and(let_go)
+            }
+            Self::Semaphore(raw) => {
+                // SAFETY: no stream uses it any more.
+                check("cuDestroyExternalSemaphore", unsafe { (api.cuDestroyExternalSemaphore)(raw.0) })
             }
             Self::Keep(owner) => {
                 drop(owner);

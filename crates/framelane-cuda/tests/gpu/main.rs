@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod driver;
+mod external;
 mod graph;
 mod kernels;
 mod lost;

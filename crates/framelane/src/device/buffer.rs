@@ -82,6 +82,16 @@ impl Buffer {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Over memory of the driver's that is there already. It is counted as the device's from here on.
+    pub(super) fn over_cuda(device: &Device, memory: DeviceBuffer) -> Self {
+        let bytes = memory.len();
+        device.inner.tally.allocated(Memory::Device, bytes);
+        let data = Data::CudaDevice(memory);
+        let inner =
+            Inner { id: device.fresh_id(), bytes, memory: Memory::Device, device: device.clone(), data };
+        Self { inner: Arc::new(inner) }
+    }
+
     /// Size in bytes.
     pub fn len(&self) -> usize {
         self.inner.bytes

@@ -66,6 +66,21 @@ impl Device {
         }
     }
 
+    /// Device memory that is there already: a graphics API's ([`framelane_cuda::DeviceBuffer::import`]), or another
+    /// library's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if it is not of this device.
+    pub fn buffer_from_cuda(&self, memory: framelane_cuda::DeviceBuffer) -> Result<Buffer> {
+        if !self.cuda_context().is_some_and(|context| context.same(memory.context())) {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("memory of {:?} is not memory of {self:?}", memory.context()),
+            ));
+        }
+        Ok(Buffer::over_cuda(self, memory))
+    }
+
     /// A stream over one that is there already: another library's ([`framelane_cuda::Stream::from_raw`]), or
     /// one with a priority.
     ///
