@@ -70,9 +70,12 @@ impl Contents {
         Ok(self.tensors.len() - 1)
     }
 
-    /// The tree with what its leaves are, to be printed.
+    /// The tree with what its leaves are, to be printed; tensors that it does not know, as a list.
     fn shown(&self) -> Tree<&TensorSpec> {
-        self.tree.map(&mut |&leaf| &self.tensors[leaf].0)
+        match &self.tree {
+            Tree::None => Tree::List(self.tensors.iter().map(|(spec, _)| Tree::Leaf(spec)).collect()),
+            tree => tree.map(&mut |&leaf| &self.tensors[leaf].0),
+        }
     }
 
     /// Bytes from the start of the slot to the end of the last tensor.

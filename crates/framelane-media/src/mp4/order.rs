@@ -99,7 +99,7 @@ mod tests {
 
     fn rate(timescale: u32, times: &[i64]) -> Option<FrameRate> {
         let track =
-            Track { timescale, configs: vec![], samples: samples(times), turn: Turn::None, damage: None };
+            Track { timescale, configs: vec![], samples: samples(times), turn: Turn::None, sound: false, damage: None };
         Order::new(&track.samples).rate(&track)
     }
 

@@ -205,9 +205,9 @@ impl Stream {
         self.record_timed_anyway().recorded()
     }
 
-    /// As [`Stream::record`], leaving an earlier failure for the next call: for destructors, which have
-    /// nobody to tell.
-    pub(crate) fn record_anyway(&self) -> Event {
+    /// As [`Stream::record`], leaving an earlier failure for the next call: for destructors and after an error, where
+    /// nobody is to be told another. If it cannot be recorded it is never reached.
+    pub fn record_anyway(&self) -> Event {
         self.record_with(framelane_cuda::EventOptions::default())
     }
 
