@@ -32,7 +32,8 @@ def main(library, architecture, *files):
         name = os.path.basename(source).encode()
         if call("nvrtcCreateProgram", ctypes.byref(program), code, name, 0, None, None) != 0:
             sys.exit(f"{source}: NVRTC cannot start")
-        options = [b"--gpu-architecture=" + architecture.encode(), b"--std=c++17", b"--fmad=false"]
+        headers = b"--include-path=" + os.path.dirname(os.path.abspath(source)).encode()
+        options = [b"--gpu-architecture=" + architecture.encode(), b"--std=c++17", b"--fmad=false", headers]
         array = (ctypes.c_char_p * len(options))(*options)
         failed = call("nvrtcCompileProgram", program, len(options), array)
         log = text("nvrtcGetProgramLogSize", "nvrtcGetProgramLog", program).decode().strip()

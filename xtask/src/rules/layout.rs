@@ -4,7 +4,7 @@ use super::File;
 use super::code::only;
 
 const MOST_LINES: usize = 800;
-const SOURCES: &[&str] = &[".rs", ".py", ".sh", ".wgsl", ".cu"];
+const SOURCES: &[&str] = &[".rs", ".py", ".sh", ".wgsl", ".cu", ".cuh"];
 
 /// What unfinished or left-over code looks like, and what to do about it.
 const UNFINISHED: &[(&str, &str)] = &[

@@ -1,11 +1,11 @@
 //! Images of bytes to images of floats and back, on the device.
 
 use super::Kernel;
+use super::ends::{Extents, check_places, lines, small};
 use crate::error::{CudaError, Result};
-use crate::launch::{Arg, Grid};
-use crate::memory::{DeviceBuffer, check_range};
+use crate::launch::Arg;
+use crate::memory::DeviceBuffer;
 use crate::stream::Stream;
-use std::ops::Range;
 
 /// A type of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,7 +68,7 @@ impl Strides {
     }
 
     /// Elements from the first to just after the last one touched; `None` if that overflows.
-    fn extent(&self, shape: &Shape, channels: usize) -> Option<usize> {
+    pub(super) fn extent(&self, shape: &Shape, channels: usize) -> Option<usize> {
         let last = |count: usize, stride: usize| count.checked_sub(1)?.checked_mul(stride);
         last(shape.images, self.image)?
             .checked_add(last(shape.height, self.row)?)?
@@ -141,12 +141,6 @@ pub struct ToBytes {
     pub written: usize,
     /// What happens on the way.
     pub affine: Affine,
-}
-
-/// Bytes that a conversion touches, at either end.
-pub(super) struct Extents {
-    pub from: usize,
-    pub to: usize,
 }
 
 const CALL: &str = "convert";
@@ -235,7 +229,7 @@ impl Stream {
         to_at: usize,
     ) -> Result<()> {
         let extents = how.extents()?;
-        check_places((from, from_at, extents.from, 1), (to, to_at, extents.to, how.float.size()))?;
+        check_places(CALL, (from, from_at, extents.from, 1), (to, to_at, extents.to, how.float.size()))?;
         let ends = [Arg::Device(from, from_at), Arg::Device(to, to_at)];
         let (bytes, planes) =
             (Packed::of(&how.from, from, from_at), Planes::of(&how.to, to, to_at, how.float));
@@ -270,7 +264,7 @@ impl Stream {
         to_at: usize,
     ) -> Result<()> {
         let extents = how.extents()?;
-        check_places((from, from_at, extents.from, how.float.size()), (to, to_at, extents.to, 1))?;
+        check_places(CALL, (from, from_at, extents.from, how.float.size()), (to, to_at, extents.to, 1))?;
         let ends = [Arg::Device(from, from_at), Arg::Device(to, to_at)];
         let (planes, bytes) =
             (Planes::of(&how.from, from, from_at, how.float), Packed::of(&how.to, to, to_at));
@@ -307,15 +301,9 @@ impl Stream {
         if shape.is_empty() {
             return Ok(());
         }
-        // As many threads as a short row needs, in whole warps.
         let columns = shape.width.div_ceil(quad.unwrap_or(1));
-        let threads = columns.next_multiple_of(32).min(256);
-        let lines = shape.images.checked_mul(shape.height);
-        let blocks = lines.and_then(|n| n.checked_mul(columns.div_ceil(threads)));
-        let small = |n: usize| u32::try_from(n).ok().filter(|n| *n <= i32::MAX as u32);
-        let (Some(blocks), Some(height), Some(width)) =
-            (blocks.and_then(small), small(shape.height), small(shape.width))
-        else {
+        let grid = shape.images.checked_mul(shape.height).and_then(|n| lines(n, columns));
+        let (Some(grid), Some(height), Some(width)) = (grid, small(shape.height), small(shape.width)) else {
             return Err(CudaError::argument(CALL, format!("a batch of {shape:?} is too large for one call")));
         };
         let mut args = Vec::with_capacity(24);
@@ -327,7 +315,7 @@ impl Stream {
         args.extend(affine.scale[..channels].iter().chain(&affine.bias[..channels]).map(|v| Arg::F32(*v)));
         // SAFETY: the arguments are those of the kernels in convert.cu, and both ends were checked to lie inside
         // their memory.
-        unsafe { self.launch_builtin(kernel, Grid::line(blocks, threads as u32), &args) }
+        unsafe { self.launch_builtin(kernel, grid, &args) }
     }
 }
 
@@ -372,26 +360,4 @@ impl<'a> Planes<'a> {
         let Strides { image, row, pixel, channel } = *self.strides;
         self.aligned && pixel == 1 && [image, row, channel].iter().all(|s| s.is_multiple_of(4))
     }
-}
-
-/// An end: memory, start, bytes, bytes of one element.
-type End<'a> = (&'a DeviceBuffer, usize, usize, usize);
-
-fn check_places(from: End<'_>, to: End<'_>) -> Result<()> {
-    let range = |(buffer, at, bytes, size): End<'_>| -> Result<Range<usize>> {
-        let range = at..at.saturating_add(bytes);
-        check_range(CALL, &range, buffer.len())?;
-        if !(buffer.pointer() + at as u64).is_multiple_of(size as u64) {
-            return Err(CudaError::argument(
-                CALL,
-                format!("byte {at} is not aligned for numbers of {size} bytes"),
-            ));
-        }
-        Ok(range)
-    };
-    let (a, b) = (range(from)?, range(to)?);
-    if from.0.same(to.0) && a.start < b.end && b.start < a.end {
-        return Err(CudaError::argument(CALL, "the images and their target overlap"));
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@
 //! every driver this crate accepts compiles it for whatever GPU is there.
 
 mod convert;
+mod ends;
 mod tools;
 pub mod twin;
 
