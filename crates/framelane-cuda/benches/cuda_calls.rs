@@ -2,7 +2,10 @@
 //!
 //! `cargo bench -p framelane-cuda --bench cuda_calls`; needs a GPU, and says so without one.
 
-use framelane_cuda::kernels::{Affine, Float, Shape, Strides, ToBytes, ToFloats};
+use framelane_cuda::kernels::{
+    Affine, Colours, Element, Float, Matrix, Nv12ToPicture, Order, Shape, Strides, ToBytes, ToFloats,
+    ToPicture,
+};
 use framelane_cuda::sys;
 use framelane_cuda::{Context, DeviceBuffer, EventOptions, PinnedBuffer, PinnedKind, Stream};
 use std::hint::black_box;
@@ -28,6 +31,7 @@ fn main() -> Result<()> {
     fills(&context)?;
     copies(&context)?;
     conversions(&context)?;
+    pictures(&context)?;
     Ok(())
 }
 
@@ -395,5 +399,51 @@ fn conversions(context: &Context) -> Result<()> {
             row("bytes RGBA <-", opaque);
         }
     }
+    Ok(())
+}
+
+fn pictures(context: &Context) -> Result<()> {
+    println!("\n## Pictures of 1920 x 1080 (µs on the GPU's clock, median of 21; GB/s read and written)");
+    let stream = Stream::new(context, 0)?;
+    let (height, width) = (1080, 1920);
+    let n = height * width;
+    let (from, to) = (DeviceBuffer::new(context, n * 12)?, DeviceBuffer::new(context, n * 4)?);
+    stream.pattern(&from, 0..n * 12, 1)?;
+    let print = |name: &str, bytes: usize, time: f64| {
+        println!("{name}: {:.1} µs, {:.0} GB/s", time * 1e6, (bytes + n * 4) as f64 / time / 1e9);
+    };
+    let (colours, order, mark, to_row) = (Colours::Turbo, Order::Rgb, true, width * 4);
+    for element in [Element::U8, Element::F16, Element::F32] {
+        for (name, channels, strides) in [
+            ("HWC", 3, [width * 3, 3, 1]),
+            ("CHW", 3, [width, 1, n]),
+            ("one channel in colours", 1, [width, 1, n]),
+        ] {
+            let [row, pixel, channel] = strides;
+            let (low, high) = (0.0, 255.0);
+            let how = ToPicture {
+                height,
+                width,
+                channels,
+                element,
+                row,
+                pixel,
+                channel,
+                low,
+                high,
+                colours,
+                order,
+                mark,
+                to_row,
+            };
+            let time = gpu_time(&stream, || Ok(stream.to_picture(&how, &from, 0, &to, 0)?))?;
+            print(&format!("{name} of {element:?}"), n * channels * element.size(), time);
+        }
+    }
+    let (y_row, chroma_at, chroma_row) = (width, n, width);
+    let (matrix, full_range) = (Matrix::Bt709, false);
+    let how = Nv12ToPicture { height, width, y_row, chroma_at, chroma_row, matrix, full_range, to_row };
+    let time = gpu_time(&stream, || Ok(stream.nv12_to_picture(&how, &from, 0, &to, 0)?))?;
+    print("NV12", n * 3 / 2, time);
     Ok(())
 }

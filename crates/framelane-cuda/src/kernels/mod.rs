@@ -3,25 +3,34 @@
 //! Sources are in `kernels/*.cu`; the PTX beside them is made for compute capability 5.2 by CUDA 12.0, so that
 //! every driver this crate accepts compiles it for whatever GPU is there.
 
+mod colours;
 mod convert;
 mod ends;
+mod nv12;
+mod picture;
+mod picture_twin;
 mod tools;
 pub mod twin;
 
 pub use convert::{Affine, Float, Shape, Strides, ToBytes, ToFloats};
+pub use nv12::{Matrix, Nv12ToPicture};
+pub use picture::{Colours, Element, Order, ToPicture};
 
 use crate::api::Api;
-use crate::context::{Context, Raw};
+use crate::context::{Context, Inner, Raw};
 use crate::error::{Result, check};
 use crate::launch::{Arg, Grid, launch};
 use crate::module;
 use crate::stream::Stream;
-use cudarc::driver::sys::{CUfunc_st, CUmod_st};
+use colours::COLOURS;
+use cudarc::driver::sys::{CUdeviceptr, CUfunc_st, CUmod_st};
 
 /// The kernels, loaded at their first use on a device.
 pub(crate) struct Builtin {
-    modules: [Raw<CUmod_st>; 2],
+    modules: [Raw<CUmod_st>; MODULES.len()],
     functions: [Raw<CUfunc_st>; NAMES.len()],
+    /// [`COLOURS`] on the device.
+    colours: CUdeviceptr,
 }
 
 #[derive(Clone, Copy)]
@@ -38,16 +47,30 @@ enum Kernel {
     F32PlanesToBytes,
     F16PlanesToBytes,
     Bf16PlanesToBytes,
+    U8ToPicture,
+    F16ToPicture,
+    Bf16ToPicture,
+    F32ToPicture,
+    U8PlanesToPicture,
+    F16PlanesToPicture,
+    Bf16PlanesToPicture,
+    F32PlanesToPicture,
+    PackedToPicture,
+    Nv12ToPicture,
     Spin,
     Checksum,
     Pattern,
 }
 
-const CONVERT: &str = include_str!("../../kernels/convert.ptx");
-const TOOLS: &str = include_str!("../../kernels/tools.ptx");
+/// Each module's PTX and the first of its kernels.
+const MODULES: [(&str, Kernel); 3] = [
+    (include_str!("../../kernels/convert.ptx"), Kernel::BytesToF32),
+    (include_str!("../../kernels/picture.ptx"), Kernel::U8ToPicture),
+    (include_str!("../../kernels/tools.ptx"), Kernel::Spin),
+];
 
 /// In the order of [`Kernel`].
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 25] = [
     "fl_bytes_to_f32",
     "fl_bytes_to_f16",
     "fl_bytes_to_bf16",
@@ -60,33 +83,78 @@ const NAMES: [&str; 15] = [
     "fl_f32_planes_to_bytes",
     "fl_f16_planes_to_bytes",
     "fl_bf16_planes_to_bytes",
+    "fl_u8_to_picture",
+    "fl_f16_to_picture",
+    "fl_bf16_to_picture",
+    "fl_f32_to_picture",
+    "fl_u8_planes_to_picture",
+    "fl_f16_planes_to_picture",
+    "fl_bf16_planes_to_picture",
+    "fl_f32_planes_to_picture",
+    "fl_packed_to_picture",
+    "fl_nv12_to_picture",
     "fl_spin",
     "fl_checksum",
     "fl_pattern",
 ];
 
+/// The module of the `i`th kernel.
+fn module_of(i: usize) -> usize {
+    MODULES.iter().rposition(|(_, first)| *first as usize <= i).unwrap_or(0)
+}
+
 impl Builtin {
     /// The context is current.
-    fn load(api: &'static Api) -> Result<Self> {
-        let convert = Raw(module::load(api, CONVERT)?);
-        let tools = Raw(module::load(api, TOOLS)?);
+    fn load(inner: &Inner) -> Result<Self> {
+        let mut modules = [Raw(std::ptr::null_mut()); MODULES.len()];
+        for (module, (ptx, _)) in modules.iter_mut().zip(MODULES) {
+            *module = Raw(module::load(inner.api, ptx)?);
+        }
         let mut functions = [Raw(std::ptr::null_mut()); NAMES.len()];
         for (i, name) in NAMES.iter().enumerate() {
-            let module = if i < Kernel::Spin as usize { convert } else { tools };
-            functions[i] = Raw(module::find(api, module.0, name)?);
+            functions[i] = Raw(module::find(inner.api, modules[module_of(i)].0, name)?);
         }
-        Ok(Self { modules: [convert, tools], functions })
+        Ok(Self { modules, functions, colours: upload(inner, &COLOURS)? })
+    }
+
+    /// Where a map's words are; 0 for grey, which needs none.
+    fn colours(&self, colours: Colours) -> u64 {
+        match colours {
+            Colours::Grey => 0,
+            Colours::Viridis => self.colours,
+            Colours::Turbo => self.colours + 256 * 4,
+        }
     }
 
     /// The context is current, and nothing runs.
     pub fn unload(&self, api: &Api) {
+        // The context goes next, and takes with it what could not be given back.
         for module in self.modules {
             // SAFETY: loaded once, and its functions are used no more.
             let code = unsafe { (api.cuModuleUnload)(module.0) };
-            // The context goes next, and takes the module with it.
             let _ = check("cuModuleUnload", code);
         }
+        // SAFETY: allocated once, and the kernels that read it are over.
+        let code = unsafe { (api.cuMemFree_v2)(self.colours) };
+        let _ = check("cuMemFree_v2", code);
     }
+}
+
+/// These words on the device, there when this returns. (Not as a variable of a module: NVRTC makes those
+/// invisible from outside.) The context is current.
+fn upload(inner: &Inner, words: &[u32]) -> Result<CUdeviceptr> {
+    let (mut at, bytes, stream) = (0, size_of_val(words), inner.alloc_stream.0);
+    // SAFETY: writes one address.
+    check("cuMemAlloc_v2", unsafe { (inner.api.cuMemAlloc_v2)(&mut at, bytes) })?;
+    let copy = || {
+        // SAFETY: both are as long as said, and the words live until the copy is over, just below.
+        check("cuMemcpyHtoDAsync_v2", unsafe {
+            (inner.api.cuMemcpyHtoDAsync_v2)(at, words.as_ptr().cast(), bytes, stream)
+        })?;
+        // SAFETY: the stream is ours and carries allocations alone.
+        check("cuStreamSynchronize", unsafe { (inner.api.cuStreamSynchronize)(stream) })
+    };
+    copy().map(|()| at)
 }
 
 impl Context {
@@ -104,7 +172,7 @@ impl Context {
             return Ok(builtin);
         }
         let _current = self.enter()?;
-        let loaded = Builtin::load(self.inner.api)?;
+        let loaded = Builtin::load(&self.inner)?;
         if let Err(second) = self.inner.builtin.set(loaded) {
             // Another thread was first; nothing of this one was used.
             second.unload(self.inner.api);
@@ -124,5 +192,20 @@ impl Stream {
         let function = self.context().builtin()?.functions[kernel as usize];
         // SAFETY: the caller's; the function was loaded in this stream's context.
         unsafe { launch(function.0, self, grid, args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kernel_is_in_its_module() {
+        for (i, name) in NAMES.iter().enumerate() {
+            let (ptx, _) = MODULES[module_of(i)];
+            assert!(ptx.contains(&format!(".entry {name}(")), "{name}");
+        }
+        let entries = MODULES.map(|(ptx, _)| ptx.matches(".entry ").count());
+        assert_eq!(entries.iter().sum::<usize>(), NAMES.len(), "{entries:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! The kernels' twins on the host: the same bits, bit for bit. For tests, and for machines without a GPU.
 
+pub use super::picture_twin::{nv12_to_picture, to_picture};
+
 use super::{Affine, Float, Shape, Strides, ToBytes, ToFloats};
 use crate::error::Result;
 use crate::memory::check_range;

@@ -11,6 +11,7 @@ mod graph;
 mod kernels;
 mod lost;
 mod memory;
+mod picture;
 mod streams;
 
 use framelane_cuda::{Context, DeviceBuffer, PinnedBuffer, PinnedKind, Stream};
