@@ -77,6 +77,7 @@ functions! {
     cuMemPoolSetAttribute(CUmemoryPool, c_uint, *mut c_void);
     cuMemPoolTrimTo(CUmemoryPool, usize);
     cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
+    cuMemsetD32Async(CUdeviceptr, c_uint, usize, CUstream);
     cuMemcpyAsync(CUdeviceptr, CUdeviceptr, usize, CUstream);
     cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
     cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);

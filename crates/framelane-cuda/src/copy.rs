@@ -139,6 +139,35 @@ impl Stream {
         buffer.used(self)
     }
 
+    /// Enqueue filling the bytes `range` of `buffer`, whole words, with the word `value`.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Argument`] for a range outside the memory or of no whole words, or memory of another device; a
+    /// lost device.
+    pub fn fill_words(&self, buffer: &DeviceBuffer, range: Range<usize>, value: u32) -> Result<()> {
+        check_range("fill_words", &range, buffer.len())?;
+        if !range.start.is_multiple_of(4) || !range.len().is_multiple_of(4) {
+            let (start, end) = (range.start, range.end);
+            return Err(CudaError::argument(
+                "fill_words",
+                format!("bytes {start}..{end} are no whole words"),
+            ));
+        }
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.check_device("fill_words", buffer)?;
+        buffer.before(self)?;
+        let current = self.context().enter()?;
+        let start = buffer.pointer() + range.start as u64;
+        // SAFETY: the range is inside live memory, which outlives this stream's work on it.
+        check("cuMemsetD32Async", unsafe {
+            (self.api().cuMemsetD32Async)(start, value, range.len() / 4, self.raw())
+        })?;
+        drop(current);
+        buffer.used(self)
+    }
+
     /// # Errors
     /// [`crate::Kind::Argument`] if the memory is not the stream's device's.
     pub(crate) fn check_device(&self, call: &'static str, buffer: &DeviceBuffer) -> Result<()> {

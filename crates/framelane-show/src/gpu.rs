@@ -1,6 +1,7 @@
 //! The graphics device that presents: which adapters there are, which one is taken, and how it fails.
 
 use crate::caught::quietly;
+use crate::interop;
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,6 +108,8 @@ pub(crate) struct Gpu {
     pub(crate) adapter: AdapterInfo,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
+    /// Vulkan's UUID of the adapter.
+    pub(crate) uuid: Option<[u8; 16]>,
     /// Pixels a side that a texture may have.
     pub(crate) max_side: u32,
     /// The first thing that went wrong without a return value to say so.
@@ -123,7 +126,7 @@ impl Gpu {
         let max_side = limits.max_texture_dimension_2d;
         let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("framelane"),
-            required_features: wgpu::Features::empty(),
+            required_features: adapter.features() & interop::FEATURE,
             required_limits: limits,
             experimental_features: wgpu::ExperimentalFeatures::disabled(),
             memory_hints: wgpu::MemoryHints::MemoryUsage,
@@ -140,7 +143,7 @@ impl Gpu {
                 note(&lost, format!("the device was lost: {text}"));
             }
         });
-        Ok(Self { adapter: info, device, queue, max_side, problem })
+        Ok(Self { adapter: info, uuid: interop::uuid(adapter), device, queue, max_side, problem })
     }
 
     /// The error that the device reported since it was opened, if any.

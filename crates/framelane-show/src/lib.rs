@@ -4,25 +4,34 @@
 //! [`Pane::show`] while the main thread is in [`Window::run`]. Where there is no screen, opening is an
 //! error that says so, and [`Offscreen`] draws the same pictures into memory.
 //!
+//! [`Display`] is the other way: tensors of a device ([`Picture`]), shown by their producers' own streams
+//! ([`TensorPane::show`]) and drawn side by side into memory; on CUDA without a copy to the host.
+//!
 //! # Reading order
 //!
-//! `pane` (what users hold) → `mailbox` (three slots, two policies) → `link` (what the threads share) →
+//! For tensors: `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image`
+//! → `interop` (memory that Vulkan makes and CUDA maps).
+//!
+//! For windows: `pane` (what users hold) → `mailbox` (three slots, two policies) → `link` (what the threads share) →
 //! `window` → `app` (what happens at each event) → `screen` (the surface) → `upload` (host memory to texture)
 //! → `view` (fit, letterbox, split) → `overlay` (text) → `offscreen`. Around them: `server` and `events`
 //! (the display server), `gpu` (the adapter), `keys`, `meter`, `pace`, `screenshot`, `caught`.
 //!
-//! The view knows nothing of how a picture came onto the device: paths that share memory with the
-//! producer's device belong beside `upload`, and leave the rest as it is.
+//! The view knows nothing of how a picture came onto the device: both ways leave it a texture.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod app;
 mod caught;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod display;
 mod events;
 mod gpu;
+#[cfg_attr(target_vendor = "apple", path = "interop_none.rs")]
+#[allow(unsafe_code, reason = "Vulkan's own calls")]
+mod interop;
 mod keys;
 mod link;
 mod mailbox;
@@ -38,6 +47,7 @@ mod upload;
 mod view;
 mod window;
 
+pub use display::{Colours, Display, Layout, PaneOptions, PaneStatus, Picture, TensorPane};
 pub use framelane::ring::Policy;
 pub use gpu::{AdapterInfo, adapters};
 pub use link::WindowStatus;

@@ -153,7 +153,7 @@ impl Canvas {
     }
 }
 
-fn read_rgb(gpu: &Gpu, staging: &wgpu::Buffer, size: ImageSize, pitch: usize) -> Result<Vec<u8>> {
+pub(crate) fn read_rgb(gpu: &Gpu, staging: &wgpu::Buffer, size: ImageSize, pitch: usize) -> Result<Vec<u8>> {
     let failed =
         |what: String| Error::new(ErrorKind::Device, format!("reading a picture back failed: {what}"));
     let (tell, mapped) = mpsc::channel();

@@ -309,7 +309,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// One tensor on the device, contiguous.
+/// One tensor on the device: of a batch, and then contiguous, or in memory of yours.
 #[derive(Clone, Debug)]
 pub struct TensorView<'a> {
     spec: &'a TensorSpec,
@@ -318,6 +318,25 @@ pub struct TensorView<'a> {
 }
 
 impl<'a> TensorView<'a> {
+    /// A tensor that begins at byte `at` of a buffer; it may be strided. Work on it is ordered by the streams that it
+    /// is enqueued on: there is no lease.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if it does not lie in the buffer.
+    pub fn new(buffer: &'a Buffer, at: usize, spec: &'a TensorSpec) -> Result<Self> {
+        let end = at.checked_add(spec.span_bytes()).filter(|&end| end <= buffer.len());
+        let Some(end) = end else {
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!(
+                    "{spec} spans {} bytes, which are not there after byte {at} of {buffer:?}",
+                    spec.span_bytes()
+                ),
+            ));
+        };
+        Ok(Self { spec, buffer, range: at..end })
+    }
+
     /// Shape and element type.
     pub fn spec(&self) -> &'a TensorSpec {
         self.spec
@@ -333,7 +352,7 @@ impl<'a> TensorView<'a> {
         Access::read(self.buffer, self.range.clone())
     }
 
-    /// Enqueue a copy of the tensor to the start of `to`.
+    /// Enqueue a copy of the tensor, with what lies between its elements, to the start of `to`.
     ///
     /// # Errors
     /// As [`Stream::copy`].

@@ -7,6 +7,7 @@ use super::code::{has_word, only};
 const HOMES: &[(&str, &str)] = &[
     ("crates/framelane-cuda/", "crates/framelane-cuda/"),
     ("crates/framelane-onnx/", "crates/framelane-onnx/src/ort_raw.rs"),
+    ("crates/framelane-show/", "crates/framelane-show/src/interop.rs"),
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";

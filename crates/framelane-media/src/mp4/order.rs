@@ -98,8 +98,14 @@ mod tests {
     }
 
     fn rate(timescale: u32, times: &[i64]) -> Option<FrameRate> {
-        let track =
-            Track { timescale, configs: vec![], samples: samples(times), turn: Turn::None, sound: false, damage: None };
+        let track = Track {
+            timescale,
+            configs: vec![],
+            samples: samples(times),
+            turn: Turn::None,
+            sound: false,
+            damage: None,
+        };
         Order::new(&track.samples).rate(&track)
     }
 

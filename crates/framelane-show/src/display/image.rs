@@ -1,0 +1,94 @@
+//! The memory of a display's slots: where a producer's kernel writes a picture, and the presenter finds it.
+
+use crate::gpu::Gpu;
+use crate::interop::Exportable;
+use framelane::device::{Buffer, Device, Memory};
+use framelane::{Error, ErrorKind, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How pictures of one pane come to the display.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The producer's kernel writes memory of the graphics adapter.
+    Shared,
+    /// The producer's kernel writes its own device's memory; a copy to the host follows, then an upload. Why so.
+    Upload(String),
+}
+
+/// RGBA8, rows [`pitch`] bytes apart.
+pub(super) struct Image {
+    /// What the kernel writes.
+    pub target: Buffer,
+    pub for_presenter: ForPresenter,
+}
+
+/// What the presenter reads.
+pub(super) enum ForPresenter {
+    /// The same memory, as the adapter sees it.
+    Shared(wgpu::Buffer),
+    /// Pinned host memory: `target` itself on the host device, a copy of it on others.
+    Host(Buffer),
+}
+
+/// Adapters copy textures out of buffers whose rows are multiples of this.
+const ROW: usize = wgpu::COPY_BYTES_PER_ROW_ALIGNMENT as usize;
+
+/// Bytes from row to row.
+pub(super) fn pitch(width: usize) -> usize {
+    (4 * width).next_multiple_of(ROW)
+}
+
+/// How pictures can come from `device`.
+///
+/// Found out by trying once: whatever stands in the way says so itself.
+pub(super) fn way(gpu: &Gpu, device: &Device) -> Way {
+    let Some(cuda) = device.cuda_context() else {
+        return Way::Upload(format!("pictures are made on the {}", device.name()));
+    };
+    if gpu.uuid != Some(cuda.info().uuid) {
+        let (ours, theirs) = (&gpu.adapter, cuda.info());
+        return Way::Upload(format!("pictures are made on {theirs}, and drawn by another one, {ours}"));
+    }
+    match shared(gpu, device, ROW) {
+        Ok(_) => Way::Shared,
+        Err(why) => Way::Upload(why.to_string()),
+    }
+}
+
+fn shared(gpu: &Gpu, device: &Device, bytes: usize) -> Result<Image> {
+    let cuda = device.cuda_context().ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, format!("the {} has no memory to share", device.name()))
+    })?;
+    let (buffer, mapped) = Exportable::new(gpu, bytes)?.for_cuda(cuda)?;
+    Ok(Image { target: device.buffer_from_cuda(mapped)?, for_presenter: ForPresenter::Shared(buffer) })
+}
+
+/// One slot of a pane's ring: nothing until it is first used, then as large as its largest picture.
+#[derive(Default)]
+pub(super) struct Slot {
+    image: Mutex<Option<Arc<Image>>>,
+}
+
+impl Slot {
+    /// The slot's image, of at least `bytes`. A picture that is still being read from a smaller one keeps it.
+    pub fn at_least(&self, gpu: &Gpu, device: &Device, way: &Way, bytes: usize) -> Result<Arc<Image>> {
+        let mut slot = self.image.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(image) = slot.as_ref().filter(|image| image.target.len() >= bytes) {
+            return Ok(image.clone());
+        }
+        // Before there is a new one: the two together were not asked for.
+        *slot = None;
+        let image = match way {
+            Way::Shared => shared(gpu, device, bytes)?,
+            Way::Upload(_) if device.cuda_context().is_some() => Image {
+                target: device.alloc(bytes, Memory::Device)?,
+                for_presenter: ForPresenter::Host(device.alloc(bytes, Memory::Pinned)?),
+            },
+            Way::Upload(_) => {
+                let memory = device.alloc(bytes, Memory::Pinned)?;
+                Image { target: memory.clone(), for_presenter: ForPresenter::Host(memory) }
+            }
+        };
+        Ok(slot.insert(Arc::new(image)).clone())
+    }
+}

@@ -1,0 +1,155 @@
+//! Panes: where producers show their pictures, each on its own stream.
+
+use super::image::{ForPresenter, Image, Slot, Way, pitch};
+use super::picture::Picture;
+use crate::gpu::Gpu;
+use crate::pane::Shown;
+use framelane::device::{Access, Device, Event, Stream};
+use framelane::frame::{FrameMeta, ImageSize};
+use framelane::framelane_cuda::{Place, kernels::ToPicture, kernels::twin};
+use framelane::ring::{Policy, WriteSlot, Writer};
+use framelane::{Error, ErrorKind, Result};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a pane behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaneOptions {
+    /// What happens to pictures that come faster than they are presented. `Latest`: the newest is presented, those
+    /// it overtook are dropped and counted, and [`TensorPane::show`] never waits. `Fifo`: each is presented, and
+    /// [`TensorPane::show`] waits for a free slot.
+    pub policy: Policy,
+    /// Slots. Under `Latest` at least 3, so that one is free while one is drawn and one is complete: 4 let a producer
+    /// that runs far ahead of its stream go on.
+    pub slots: usize,
+}
+
+impl Default for PaneOptions {
+    fn default() -> Self {
+        Self { policy: Policy::Latest, slots: 4 }
+    }
+}
+
+/// What travels with a picture.
+pub(super) struct Placed {
+    pub image: Arc<Image>,
+    pub size: ImageSize,
+    pub meta: FrameMeta,
+}
+
+/// Pictures that nobody saw.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub shown: AtomicU64,
+    pub replaced: AtomicU64,
+}
+
+/// A place of a [`Display`](crate::Display) for the pictures of one producer; clones are the same place. Dropping the
+/// last one ends it: the last picture stays.
+#[derive(Clone)]
+pub struct TensorPane {
+    pub(super) writer: Writer<Slot, Event, Placed>,
+    pub(super) gpu: Arc<Gpu>,
+    pub(super) device: Device,
+    pub(super) name: Arc<str>,
+    pub(super) way: Arc<Way>,
+    pub(super) path: Arc<str>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl TensorPane {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The way that pictures take, in one line, and why it is not a better one:
+    /// `vulkan-shared (NVIDIA H200, Vulkan)`, `host-upload (llvmpipe, Vulkan): pictures are made on the cpu`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Show a picture: one kernel on `stream` writes it into a slot of the display, after what was enqueued there
+    /// before. The tensor may be written again, or let go, by work that is enqueued on `stream` from then on.
+    ///
+    /// The call waits for nothing under [`Policy::Latest`], and under [`Policy::Fifo`] for a slot that was presented;
+    /// it allocates only for pictures larger than those before. (On the `host-upload` way a copy to the host is
+    /// enqueued as well.)
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for a tensor that is no picture, or of another device than the pane's or the stream's;
+    /// [`ErrorKind::Unsupported`] for one that the adapter cannot hold; an earlier failure of the stream; a device
+    /// without memory. The pane goes on.
+    pub fn show(&self, stream: &Stream, picture: &Picture<'_>, meta: &FrameMeta) -> Result<Shown> {
+        let (size, how) = picture.plan(pitch).map_err(|e| e.context(meta))?;
+        crate::upload::extent(&self.gpu, size).map_err(|e| e.context(meta))?;
+        let mut slot = match self.writer.acquire() {
+            Ok(slot) => slot,
+            Err(e) if e.kind() == ErrorKind::Closed => return Ok(Shown::Closed),
+            Err(e) => return Err(e),
+        };
+        let replaced = slot.take_replaced().is_some();
+        let (image, ready) = match self.fill(stream, picture, &how, &slot) {
+            Ok(filled) => filled,
+            Err((error, begun)) => {
+                // What was enqueued may still write the slot.
+                slot.recycle(begun.into_iter().collect());
+                return Err(error.context(meta));
+            }
+        };
+        self.counts.shown.fetch_add(1, Ordering::Relaxed);
+        let placed = Placed { image, size, meta: meta.clone() };
+        Ok(match (slot.publish(ready, placed), replaced) {
+            (Some(_), _) => Shown::Closed,
+            (None, false) => Shown::Shown,
+            (None, true) => {
+                self.counts.replaced.fetch_add(1, Ordering::Relaxed);
+                Shown::Replaced
+            }
+        })
+    }
+
+    /// Enqueue the picture into the slot. An error comes with the end of what was enqueued, if anything was.
+    fn fill(
+        &self,
+        stream: &Stream,
+        picture: &Picture<'_>,
+        how: &ToPicture,
+        slot: &WriteSlot<Slot, Event, Placed>,
+    ) -> std::result::Result<(Arc<Image>, Event), (Error, Option<Event>)> {
+        let nothing = |error| (error, None);
+        let begun = |error| (error, Some(stream.record_anyway()));
+        let bytes = how.to_row * how.height;
+        let image = slot.payload().at_least(&self.gpu, &self.device, &self.way, bytes).map_err(nothing)?;
+        slot.wait_for().iter().try_for_each(|read| stream.wait(read)).map_err(nothing)?;
+        let accesses = [picture.tensor().access(), Access::write(&image.target, 0..bytes)];
+        let how = *how;
+        match self.device.cuda_context() {
+            Some(_) => stream.launch_on_cuda("show", &accesses, |stream, places| {
+                let [(Place::Device(from), at), (Place::Device(to), _)] = places else {
+                    unreachable!("a tensor and a slot are device memory")
+                };
+                stream.to_picture(&how, from, at.start, to, 0)
+            }),
+            None => stream.launch("show", &accesses, move |kernel| {
+                twin::to_picture(&how, kernel.inputs[0], kernel.outputs[0]).map_err(Error::from)
+            }),
+        }
+        .map_err(nothing)?;
+        match &image.for_presenter {
+            ForPresenter::Host(host) if self.device.cuda_context().is_some() => {
+                stream.copy(&image.target, 0..bytes, host, 0).map_err(begun)?;
+            }
+            _ => {}
+        }
+        let ready = stream.record().map_err(begun)?;
+        Ok((image, ready))
+    }
+}
+
+impl fmt::Debug for TensorPane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorPane({:?}, {})", self.name, self.path)
+    }
+}
