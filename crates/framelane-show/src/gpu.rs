@@ -112,6 +112,8 @@ pub(crate) struct Gpu {
     pub(crate) uuid: Option<[u8; 16]>,
     /// Pixels a side that a texture may have.
     pub(crate) max_side: u32,
+    /// Whether compute shaders can write pictures.
+    pub(crate) computes: bool,
     /// The first thing that went wrong without a return value to say so.
     problem: Arc<Mutex<Option<String>>>,
 }
@@ -124,6 +126,17 @@ impl Gpu {
         let mut limits = wgpu::Limits::downlevel_webgl2_defaults().using_resolution(has.clone());
         limits.max_buffer_size = has.max_buffer_size;
         let max_side = limits.max_texture_dimension_2d;
+        let computes = can_compute(adapter, &has);
+        if computes {
+            limits.max_storage_buffers_per_shader_stage = 1;
+            limits.max_storage_textures_per_shader_stage = 1;
+            limits.max_storage_buffer_binding_size = has.max_storage_buffer_binding_size;
+            limits.max_compute_invocations_per_workgroup = 256;
+            limits.max_compute_workgroup_size_x = 16;
+            limits.max_compute_workgroup_size_y = 16;
+            limits.max_compute_workgroup_size_z = 1;
+            limits.max_compute_workgroups_per_dimension = has.max_compute_workgroups_per_dimension;
+        }
         let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("framelane"),
             required_features: adapter.features() & interop::FEATURE,
@@ -143,7 +156,7 @@ impl Gpu {
                 note(&lost, format!("the device was lost: {text}"));
             }
         });
-        Ok(Self { adapter: info, uuid: interop::uuid(adapter), device, queue, max_side, problem })
+        Ok(Self { adapter: info, uuid: interop::uuid(adapter), device, queue, max_side, computes, problem })
     }
 
     /// The error that the device reported since it was opened, if any.
@@ -153,6 +166,14 @@ impl Gpu {
             Some(text) => Err(Error::new(ErrorKind::Device, format!("{} failed: {text}", self.adapter))),
         }
     }
+}
+
+/// Whether it runs workgroups of 16 × 16 that read a buffer and write a texture.
+fn can_compute(adapter: &wgpu::Adapter, has: &wgpu::Limits) -> bool {
+    adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
+        && has.max_storage_buffers_per_shader_stage >= 1
+        && has.max_storage_textures_per_shader_stage >= 1
+        && has.max_compute_invocations_per_workgroup >= 256
 }
 
 fn note(problem: &Mutex<Option<String>>, text: String) {

@@ -22,7 +22,7 @@ pub(crate) fn path(adapter: &AdapterInfo) -> String {
 /// A picture on the device: Rgba8Unorm, so that the shader reads the very numbers that were sent.
 #[derive(Debug)]
 pub(crate) struct Uploaded {
-    pub(crate) texture: wgpu::Texture,
+    texture: wgpu::Texture,
     pub(crate) view: wgpu::TextureView,
     pub(crate) size: ImageSize,
     /// Differs between all textures: says whether what was made for the last one still fits.
@@ -67,7 +67,7 @@ impl Upload {
 }
 
 impl Uploaded {
-    pub(crate) fn new(gpu: &Gpu, size: ImageSize, extent: wgpu::Extent3d) -> Self {
+    fn new(gpu: &Gpu, size: ImageSize, extent: wgpu::Extent3d) -> Self {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let texture = gpu.device.create_texture(&wgpu::TextureDescriptor {
             label: Some("picture"),

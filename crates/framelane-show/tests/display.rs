@@ -13,7 +13,7 @@ use framelane::framelane_cuda::{Flag, Place};
 use framelane::ring::Policy;
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Batch, ErrorKind, Result, TensorView};
-use framelane_show::{Colours, Display, Layout, PaneOptions, Picture, Shown, TensorPane};
+use framelane_show::{Colours, Display, Frame, Layout, Offscreen, PaneOptions, Picture, Shown, TensorPane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -213,6 +213,31 @@ fn looks_are_as_said() {
     }
 }
 
+/// Larger and smaller than the picture, the display looks as a window does.
+#[test]
+fn other_sizes_look_as_in_a_window() {
+    let Some((device, mut display)) = start() else { return };
+    let mut window = Offscreen::new().unwrap();
+    let pane = display.pane("scaled", &device, &PaneOptions::default()).unwrap();
+    let stream = device.stream("producer").unwrap();
+    let size = ImageSize { width: 64, height: 48 };
+    let rgb: Vec<u8> =
+        (0..size.bytes() as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let data = batch(&device, vec![(size.spec(), rgb.clone())]);
+    let view = data.on(&stream).unwrap();
+    let _ = pane.show(&stream, &Picture::new(view.tensor("0").unwrap()), &meta(0)).unwrap();
+    for (width, height) in [(64, 48), (200, 100), (31, 17), (640, 481), (1, 1), (3, 90)] {
+        let target = ImageSize { width, height };
+        let ours = until(&mut display, 0, 0, target);
+        let meta = meta(0);
+        let frame = Frame { rgb: &rgb, size, meta: &meta, before: None };
+        let theirs = window.render(frame, target, None).unwrap();
+        // Hardware interpolates with 8 bits.
+        let worst = ours.iter().zip(&theirs).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+        assert!(worst <= if target == size { 0 } else { 3 }, "{target}: off by {worst}");
+    }
+}
+
 /// S3: what is no picture is refused with a sentence, and the next picture is shown.
 #[test]
 fn what_is_no_picture_is_refused() {
@@ -245,14 +270,18 @@ fn what_is_no_picture_is_refused() {
     assert_eq!(pane.show(&theirs, &picture, &meta(0)).unwrap_err().kind(), ErrorKind::Argument);
     let _ = pane.show(&stream, &picture, &meta(1)).unwrap();
     assert_eq!(until(&mut display, 0, 1, ImageSize { width: 2, height: 2 }), [9; 12]);
-    assert!(display.pane("none", &device, &PaneOptions { slots: 0, ..PaneOptions::default() }).is_err());
+    for (policy, slots) in [(Policy::Latest, 3), (Policy::Fifo, 1)] {
+        let few = display.pane("few", &device, &PaneOptions { policy, slots }).unwrap_err();
+        assert!(few.to_string().contains("at least"), "{few}");
+    }
 }
 
 /// `Latest`: what is not complete is not presented; of what is, the newest.
 #[test]
 fn the_newest_complete_picture_is_presented() {
     let Some((device, mut display)) = start() else { return };
-    let pane = display.pane("latest", &device, &PaneOptions::default()).unwrap();
+    let options = PaneOptions { policy: Policy::Latest, slots: 4 };
+    let pane = display.pane("latest", &device, &options).unwrap();
     let stream = device.stream("producer").unwrap();
     let data = greys(&device, SMALL, [10, 20, 30, 40, 50, 60]);
     let view = data.on(&stream).unwrap();

@@ -10,6 +10,7 @@
 //! the kernel is done, and gives it back only once it has seen its own submission done: neither side's GPU work waits
 //! for the other's, and no CPU thread waits for a GPU.
 
+mod compose;
 mod image;
 mod pane;
 mod picture;
@@ -20,11 +21,10 @@ pub use picture::{Colours, Layout, Picture};
 
 use crate::gpu::{self, AdapterInfo, Gpu};
 use crate::offscreen::read_rgb;
-use crate::upload::{self, Uploaded};
-use crate::view::{self, View};
+use compose::{Compose, Part, Target};
 use framelane::device::{Device, Event};
 use framelane::frame::{FrameMeta, ImageSize};
-use framelane::ring::{self, ReadLease, Reader, TryTake};
+use framelane::ring::{self, Policy, ReadLease, Reader, TryTake};
 use framelane::{Error, ErrorKind, Result};
 use image::{ForPresenter, Slot, Way};
 use pane::{Counts, Placed};
@@ -33,8 +33,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
 
 /// Presentations that the adapter may still be at work on when another begins. As with a screen's own queue: more would
 /// only be older.
@@ -49,7 +47,10 @@ type Lease = ReadLease<Slot, Event, Placed>;
 /// at each [`Display::present`].
 pub struct Display {
     gpu: Arc<Gpu>,
+    compose: Compose,
     places: Vec<Place>,
+    /// Tiles that no pane has.
+    empty: Vec<Part>,
     target: Option<Target>,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     readbacks: u64,
@@ -61,8 +62,10 @@ struct Place {
     reader: Reader<Slot, Event, Placed>,
     /// `Fifo`: the next one, until it is complete.
     next: Option<Lease>,
-    view: View,
-    picture: Option<(Uploaded, FrameMeta)>,
+    part: Part,
+    picture: Option<Current>,
+    /// Where pictures from the host are uploaded to.
+    uploaded: Option<wgpu::Buffer>,
     counts: Arc<Counts>,
     path: Arc<str>,
     presented: u64,
@@ -70,11 +73,13 @@ struct Place {
     ended: bool,
 }
 
-struct Target {
-    texture: wgpu::Texture,
-    view: wgpu::TextureView,
+/// The picture that a pane shows.
+struct Current {
+    pixels: wgpu::Buffer,
     size: ImageSize,
-    extent: wgpu::Extent3d,
+    meta: FrameMeta,
+    /// Keeps the slot that `pixels` are in.
+    lease: Option<Arc<Lease>>,
 }
 
 /// What a pane showed so far.
@@ -107,8 +112,11 @@ impl Display {
         let uuid = device.cuda_context().map(|cuda| cuda.info().uuid);
         let same = |adapter: &wgpu::Adapter| uuid.is_some() && crate::interop::uuid(adapter) == uuid;
         let adapter = gpu::choose(&instance, same).or_else(|_| gpu::choose(&instance, |_| true))?;
+        let gpu = Arc::new(Gpu::open(&adapter)?);
         Ok(Self {
-            gpu: Arc::new(Gpu::open(&adapter)?),
+            compose: Compose::new(&gpu)?,
+            gpu,
+            empty: Vec::new(),
             places: Vec::new(),
             target: None,
             in_flight: VecDeque::new(),
@@ -125,7 +133,7 @@ impl Display {
     /// [`TensorPane::path`].
     ///
     /// # Errors
-    /// [`ErrorKind::Argument`] for no slots.
+    /// [`ErrorKind::Argument`] for too few slots ([`PaneOptions::slots`]).
     pub fn pane(
         &mut self,
         name: impl Into<Arc<str>>,
@@ -133,6 +141,17 @@ impl Display {
         options: &PaneOptions,
     ) -> Result<TensorPane> {
         let name = name.into();
+        let least = match options.policy {
+            Policy::Latest => IN_FLIGHT + 2,
+            Policy::Fifo => 2,
+        };
+        if options.slots < least {
+            let (slots, policy) = (options.slots, options.policy);
+            return Err(Error::new(
+                ErrorKind::Argument,
+                format!("pane {name:?} has {slots} slots, but under {policy:?} it needs at least {least}"),
+            ));
+        }
         let way = Arc::new(image::way(&self.gpu, device));
         let short = self.gpu.adapter.to_string().replacen(" (", ", ", 1);
         let path: Arc<str> = match &*way {
@@ -147,8 +166,9 @@ impl Display {
             name: name.clone(),
             reader,
             next: None,
-            view: View::new(&self.gpu, FORMAT),
+            part: Part::new(&self.gpu),
             picture: None,
+            uploaded: None,
             counts: counts.clone(),
             path: path.clone(),
             presented: 0,
@@ -173,33 +193,36 @@ impl Display {
         {
             self.wait(oldest)?;
         }
-        let extent = upload::extent(&self.gpu, size)?;
         if self.target.as_ref().is_none_or(|target| target.size != size) {
-            self.target = Some(Target::new(&self.gpu, size, extent));
+            self.target = Some(Target::new(&self.gpu, size)?);
+            let places = self.places.iter_mut().map(|place| &mut place.part);
+            places.chain(&mut self.empty).for_each(Part::unbind);
         }
         let Some(target) = &self.target else { return Ok(0) };
-        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let mut read = Vec::new();
         let mut fresh = 0;
         for place in &mut self.places {
-            let Some(lease) = place.take()? else { continue };
-            fresh += 1;
-            // What is read by the submission keeps its slot until that is done.
-            read.extend(place.load(&self.gpu, &mut encoder, lease)?);
-        }
-        let mut pass = view::begin(&mut encoder, &target.view, FORMAT);
-        let count = self.places.len();
-        for (n, place) in self.places.iter_mut().enumerate() {
-            let tile = tiles::tile(n, count, extent.width, extent.height);
-            let Some((picture, _)) = &place.picture else { continue };
-            if tile.width > 0 && tile.height > 0 {
-                pass.set_scissor_rect(tile.x, tile.y, tile.width, tile.height);
-                let rect = tile.place(picture.size);
-                place.view.draw(&self.gpu, &mut pass, rect, picture, None);
+            if let Some(lease) = place.take()? {
+                place.load(&self.gpu, lease)?;
+                fresh += 1;
             }
+        }
+        let tiles = tiles::all(self.places.len(), target.extent.width, target.extent.height);
+        self.empty.resize_with(tiles.len() - self.places.len(), || Part::new(&self.gpu));
+        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        let parts = self.places.iter_mut().map(|place| {
+            let picture = place.picture.as_ref().map(|picture| (&picture.pixels, picture.size));
+            (&mut place.part, picture)
+        });
+        let parts = parts.chain(self.empty.iter_mut().map(|part| (part, None)));
+        for ((part, picture), tile) in parts.zip(tiles) {
+            self.compose.draw(&self.gpu, &mut pass, part, target, tile, picture);
         }
         drop(pass);
         let submission = self.gpu.queue.submit([encoder.finish()]);
+        // What the submission reads keeps its slot until it is done, even if another picture takes its place.
+        let pictures = self.places.iter().filter_map(|place| place.picture.as_ref());
+        let read: Vec<Arc<Lease>> = pictures.filter_map(|picture| picture.lease.clone()).collect();
         if !read.is_empty() {
             self.gpu.queue.on_submitted_work_done(move || drop(read));
         }
@@ -271,23 +294,6 @@ impl Display {
     }
 }
 
-impl Target {
-    fn new(gpu: &Gpu, size: ImageSize, extent: wgpu::Extent3d) -> Self {
-        let texture = gpu.device.create_texture(&wgpu::TextureDescriptor {
-            label: Some("display"),
-            size: extent,
-            mip_level_count: 1,
-            sample_count: 1,
-            dimension: wgpu::TextureDimension::D2,
-            format: FORMAT,
-            usage: wgpu::TextureUsages::RENDER_ATTACHMENT | wgpu::TextureUsages::COPY_SRC,
-            view_formats: &[],
-        });
-        let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
-        Self { texture, view, size, extent }
-    }
-}
-
 impl Place {
     /// The picture that is to be drawn, if there is one that is complete and was not drawn yet.
     fn take(&mut self) -> Result<Option<Lease>> {
@@ -305,37 +311,40 @@ impl Place {
         Ok(self.next.take_if(|lease| lease.ready().is_done()))
     }
 
-    /// Bring the picture into the pane's texture. What the encoder's commands will read is handed back.
-    fn load(&mut self, gpu: &Gpu, encoder: &mut wgpu::CommandEncoder, lease: Lease) -> Result<Option<Lease>> {
+    /// Make the picture the one that is shown.
+    fn load(&mut self, gpu: &Gpu, lease: Lease) -> Result<()> {
         let Placed { image, size, meta } = lease.meta();
-        let extent = upload::extent(gpu, *size)?;
-        let texture = match self.picture.take() {
-            Some((uploaded, _)) if uploaded.size == *size => uploaded,
-            _ => Uploaded::new(gpu, *size, extent),
-        };
-        let meta = meta.clone();
-        let pitch = image::pitch(size.width);
-        let layout = wgpu::TexelCopyBufferLayout {
-            offset: 0,
-            bytes_per_row: Some(pitch as u32),
-            rows_per_image: None,
-        };
-        let read = match &image.for_presenter {
+        let (size, meta) = (*size, meta.clone());
+        let current = match &image.for_presenter {
             ForPresenter::Shared(buffer) => {
-                let from = wgpu::TexelCopyBufferInfo { buffer, layout };
-                encoder.copy_buffer_to_texture(from, texture.texture.as_image_copy(), extent);
-                true
+                Current { pixels: buffer.clone(), size, meta, lease: Some(Arc::new(lease)) }
             }
             ForPresenter::Host(memory) => {
                 let bytes = memory.read_host()?;
-                let bytes = &bytes[..pitch * size.height];
-                gpu.queue.write_texture(texture.texture.as_image_copy(), bytes, layout, extent);
-                false
+                let bytes = &bytes[..image::pitch(size.width) * size.height];
+                let pixels = self.upload(gpu, bytes);
+                Current { pixels, size, meta, lease: None }
             }
         };
-        self.picture = Some((texture, meta));
+        self.picture = Some(current);
         self.presented += 1;
-        Ok(read.then_some(lease))
+        Ok(())
+    }
+
+    /// Copied before the call is back; the adapter writes it in order with what it is given.
+    fn upload(&mut self, gpu: &Gpu, bytes: &[u8]) -> wgpu::Buffer {
+        let size = bytes.len() as u64;
+        if self.uploaded.as_ref().is_none_or(|buffer| buffer.size() < size) {
+            self.uploaded = Some(gpu.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("uploaded"),
+                size,
+                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            }));
+        }
+        let buffer = self.uploaded.as_ref().unwrap_or_else(|| unreachable!("made above if there was none"));
+        gpu.queue.write_buffer(buffer, 0, bytes);
+        buffer.clone()
     }
 
     fn status(&self) -> PaneStatus {
@@ -345,7 +354,7 @@ impl Place {
             shown: self.counts.shown.load(Ordering::Relaxed),
             presented: self.presented,
             dropped: self.skipped + self.counts.replaced.load(Ordering::Relaxed),
-            picture: self.picture.as_ref().map(|(_, meta)| meta.clone()),
+            picture: self.picture.as_ref().map(|picture| picture.meta.clone()),
             ended: self.ended,
         }
     }

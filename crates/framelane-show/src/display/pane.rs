@@ -20,14 +20,15 @@ pub struct PaneOptions {
     /// it overtook are dropped and counted, and [`TensorPane::show`] never waits. `Fifo`: each is presented, and
     /// [`TensorPane::show`] waits for a free slot.
     pub policy: Policy,
-    /// Slots. Under `Latest` at least 3, so that one is free while one is drawn and one is complete: 4 let a producer
-    /// that runs far ahead of its stream go on.
+    /// Slots: the picture that is seen keeps one, and each presentation that the adapter is still at work on may keep
+    /// one more. At least 4 under `Latest`, so that a producer never waits; with 5 one that runs far ahead of its
+    /// stream leaves something to present. At least 2 under `Fifo`.
     pub slots: usize,
 }
 
 impl Default for PaneOptions {
     fn default() -> Self {
-        Self { policy: Policy::Latest, slots: 4 }
+        Self { policy: Policy::Latest, slots: 5 }
     }
 }
 
