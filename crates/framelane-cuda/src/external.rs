@@ -74,7 +74,6 @@ impl DeviceBuffer {
         let mut memory: CUexternalMemory = std::ptr::null_mut();
         // SAFETY: writes one handle; the description is whole, and the caller vouches for what it names.
         check(CALL, unsafe { (api.cuImportExternalMemory)(&mut memory, &description) }).map_err(refused)?;
-        lent.taken();
         // Whatever fails from here on, its destructor lets the import go.
         let memory = Import { api, memory };
         let part = sys::CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
@@ -114,28 +113,36 @@ impl Drop for Import {
     }
 }
 
-/// A descriptor that the driver takes if it takes the import, and leaves with us otherwise.
+/// A descriptor on its way to the driver.
+///
+/// A file descriptor is the driver's from the call on: it keeps it if the import succeeds, and when it fails it has been
+/// seen to close it, though nothing promises that. To close it twice would close another file's; to leave it open, if
+/// the driver did, costs one descriptor for an import that failed. A handle of Windows stays ours to close.
+#[cfg(unix)]
+struct Lent(std::os::fd::RawFd);
+
+#[cfg(unix)]
+impl Lent {
+    fn new(exported: Exported) -> Self {
+        Self(std::os::fd::IntoRawFd::into_raw_fd(exported))
+    }
+
+    fn number(&self) -> std::os::fd::RawFd {
+        self.0
+    }
+}
+
+#[cfg(windows)]
 struct Lent(Exported);
 
+#[cfg(windows)]
 impl Lent {
     fn new(exported: Exported) -> Self {
         Self(exported)
     }
 
-    #[cfg(unix)]
-    fn number(&self) -> std::os::fd::RawFd {
-        std::os::fd::AsRawFd::as_raw_fd(&self.0)
-    }
-
-    #[cfg(windows)]
     fn number(&self) -> *mut std::ffi::c_void {
         std::os::windows::io::AsRawHandle::as_raw_handle(&self.0)
-    }
-
-    /// The import succeeded. A file descriptor is the driver's now; a handle of Windows stays ours to close.
-    fn taken(self) {
-        #[cfg(unix)]
-        let _ = std::os::fd::IntoRawFd::into_raw_fd(self.0);
     }
 }
 
@@ -188,7 +195,6 @@ impl Timeline {
             (api.cuImportExternalSemaphore)(&mut raw, &description)
         })
         .map_err(refused)?;
-        lent.taken();
         let keeper = DeviceBuffer::wrap(context, 0, 0, Some(Resource::Semaphore(Raw(raw))), None);
         Ok(Self { raw: Raw(raw), keeper })
     }

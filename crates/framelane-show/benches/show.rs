@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 const SIZES: [(usize, usize); 3] = [(512, 512), (1920, 1080), (3840, 2160)];
 const FRAMES: usize = 2000;
+const SLOTS: usize = 5;
 /// Frames enqueued before the producer lets its stream catch up: the driver's queue has an end.
 const AHEAD: usize = 100;
 /// Of a fast screen.
@@ -55,8 +56,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         ));
         let memory = frame.memory(&device)?;
         rows.push(format!(
-            "{width:>4} x {height:<5} device memory beyond the context: {:.1} MB for 4 slots of {:.1} MB",
-            memory / 1e6,
+            "{width:>4} x {height:<5} device memory: {:.1} MB for an empty display, then {:.1} MB for {SLOTS} slots and a target of {:.1} MB each",
+            memory.0 / 1e6,
+            memory.1 / 1e6,
             (width * height * 4) as f64 / 1e6
         ));
     }
@@ -210,7 +212,7 @@ impl Frame {
     /// Every frame is drawn: µs a frame, and whether they came in order.
     fn fifo(&self, device: &Device) -> Result<(f64, bool)> {
         let mut display = Display::offscreen(device)?;
-        let pane = display.pane("fifo", device, &PaneOptions { policy: Policy::Fifo, slots: 3 })?;
+        let pane = display.pane("fifo", device, &PaneOptions { policy: Policy::Fifo, slots: 5 })?;
         std::thread::scope(|s| {
             let producer = s.spawn(move || {
                 let stream = device.stream("producer")?;
@@ -233,20 +235,22 @@ impl Frame {
         })
     }
 
-    /// Bytes of the device that a display with a pane takes once all its slots were used.
-    fn memory(&self, device: &Device) -> Result<f64> {
-        let Some(cuda) = device.cuda_context() else { return Ok(0.0) };
+    /// Bytes of the device that a display takes, and its pane and target beside it once all slots are there.
+    fn memory(&self, device: &Device) -> Result<(f64, f64)> {
+        let Some(cuda) = device.cuda_context() else { return Ok((0.0, 0.0)) };
         let stream = device.stream("producer")?;
         stream.synchronize("bench")?;
         let before = cuda.memory()?.free;
         let mut display = Display::offscreen(device)?;
-        let pane = display.pane("memory", device, &PaneOptions::default())?;
+        let empty = cuda.memory()?.free;
+        let pane = display.pane("memory", device, &PaneOptions { policy: Policy::Latest, slots: SLOTS })?;
         for n in 0..12 {
             let _ = self.show(&pane, &stream, n)?;
             stream.synchronize("bench")?;
             display.present(self.size)?;
         }
-        Ok(before.saturating_sub(cuda.memory()?.free) as f64)
+        let now = cuda.memory()?.free;
+        Ok((before.saturating_sub(empty) as f64, empty.saturating_sub(now) as f64))
     }
 }
 

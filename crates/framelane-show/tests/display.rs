@@ -15,12 +15,16 @@ use framelane::tensor::{DType, TensorSpec};
 use framelane::{Batch, ErrorKind, Result, TensorView};
 use framelane_show::{Colours, Display, Frame, Layout, Offscreen, PaneOptions, Picture, Shown, TensorPane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The device under test and a display for it, if there is an adapter.
-fn start() -> Option<(Device, Display)> {
-    let device = match std::env::var("FRAMELANE_TEST_DEVICE") {
+/// The device under test and a display for it, if there is an adapter. On CUDA the test has it for itself until this is
+/// dropped: streams share a few queues of the hardware, so that one that is held up would hold up another test's.
+fn start() -> Option<(TestDevice, Display)> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let named = std::env::var("FRAMELANE_TEST_DEVICE");
+    let alone = named.is_ok().then(|| ALONE.lock().unwrap_or_else(|e| e.into_inner()));
+    let device = match named {
         Ok(name) => {
             let number = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
             Device::cuda(number.unwrap_or_else(|| panic!("FRAMELANE_TEST_DEVICE={name} is no CUDA device")))
@@ -29,11 +33,23 @@ fn start() -> Option<(Device, Display)> {
         Err(_) => Device::host_checked(),
     };
     match Display::offscreen(&device) {
-        Ok(display) => Some((device, display)),
+        Ok(display) => Some((TestDevice { device, _alone: alone }, display)),
         Err(why) => {
             skip(why);
             None
         }
+    }
+}
+
+struct TestDevice {
+    device: Device,
+    _alone: Option<MutexGuard<'static, ()>>,
+}
+
+impl std::ops::Deref for TestDevice {
+    type Target = Device;
+    fn deref(&self) -> &Device {
+        &self.device
     }
 }
 
@@ -315,7 +331,7 @@ fn each_picture_is_presented_in_order() {
     let pane = display.pane("fifo", &device, &options).unwrap();
     let frames = 40;
     let producer = {
-        let device = device.clone();
+        let device: Device = Device::clone(&device);
         std::thread::spawn(move || {
             let stream = device.stream("producer").unwrap();
             let data = greys(&device, SMALL, 0..frames);
@@ -354,7 +370,7 @@ fn s9_nothing_is_stale_torn_or_kept() {
     let shown = Arc::new(AtomicU64::new(0));
     let stopped = Arc::new(AtomicBool::new(false));
     let producer = {
-        let (device, shown, stopped) = (device.clone(), shown.clone(), stopped.clone());
+        let (device, shown, stopped) = (Device::clone(&device), shown.clone(), stopped.clone());
         std::thread::spawn(move || {
             for n in 1..=frames {
                 // S15: each frame is written over the one before as soon as that was shown.
@@ -465,7 +481,7 @@ fn panes_lie_side_by_side_and_say_their_way() {
     let host = Device::host();
     let left = display.pane("left", &device, &PaneOptions::default()).unwrap();
     let right = display.pane("right", &host, &PaneOptions::default()).unwrap();
-    for (pane, device, grey) in [(&left, &device, 100), (&right, &host, 200)] {
+    for (pane, device, grey) in [(&left, &*device, 100), (&right, &host, 200)] {
         let stream = device.stream("producer").unwrap();
         let data = greys(device, SMALL, [grey]);
         let view = data.on(&stream).unwrap();

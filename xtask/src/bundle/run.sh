@@ -141,7 +141,7 @@ sanitize() {
             --error-exitcode 1 "$gpu" "$@"
     }
     check memcheck --skip a_wrong_address
-    check racecheck kernels::
+    check racecheck kernels:: picture::
     finish
 }
 

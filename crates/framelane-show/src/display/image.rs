@@ -70,7 +70,13 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The slot's image, of at least `bytes`. A picture that is still being read from a smaller one keeps it.
+    /// The slot's image, if it has at least `bytes`.
+    pub fn of(&self, bytes: usize) -> Option<Arc<Image>> {
+        let slot = self.image.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().filter(|image| image.target.len() >= bytes).cloned()
+    }
+
+    /// The slot's image, made anew if it has less than `bytes`. A picture that is still being read from a smaller one keeps it.
     pub fn at_least(&self, gpu: &Gpu, device: &Device, way: &Way, bytes: usize) -> Result<Arc<Image>> {
         let mut slot = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(image) = slot.as_ref().filter(|image| image.target.len() >= bytes) {

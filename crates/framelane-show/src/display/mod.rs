@@ -41,7 +41,7 @@ const IN_FLIGHT: usize = 2;
 /// An adapter that does not finish a presentation in this time never will.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-type Lease = ReadLease<Slot, Event, Placed>;
+type Lease = ReadLease<Arc<Slot>, Event, Placed>;
 
 /// A display in the memory of a graphics adapter. Panes are made on it, shown on from any thread, and drawn side by side
 /// at each [`Display::present`].
@@ -52,6 +52,8 @@ pub struct Display {
     /// Tiles that no pane has.
     empty: Vec<Part>,
     target: Option<Target>,
+    /// Size of the target and number of panes when it was drawn last.
+    drawn: Option<(ImageSize, usize)>,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     readbacks: u64,
 }
@@ -59,7 +61,7 @@ pub struct Display {
 /// What a pane looks like now.
 struct Place {
     name: Arc<str>,
-    reader: Reader<Slot, Event, Placed>,
+    reader: Reader<Arc<Slot>, Event, Placed>,
     /// `Fifo`: the next one, until it is complete.
     next: Option<Lease>,
     part: Part,
@@ -119,6 +121,7 @@ impl Display {
             empty: Vec::new(),
             places: Vec::new(),
             target: None,
+            drawn: None,
             in_flight: VecDeque::new(),
             readbacks: 0,
         })
@@ -159,8 +162,10 @@ impl Display {
             Way::Upload(why) => format!("host-upload ({short}: {why}"),
         }
         .into();
-        let slots = ring::Options::fixed(name.clone(), options.policy, options.slots);
-        let (writer, reader) = ring::ring(slots, |_| Ok(Slot::default()))?;
+        let slots: Arc<[Arc<Slot>]> = (0..options.slots).map(|_| Arc::default()).collect();
+        let fixed = ring::Options::fixed(name.clone(), options.policy, options.slots);
+        let payloads = slots.clone();
+        let (writer, reader) = ring::ring(fixed, move |n| Ok(payloads[n].clone()))?;
         let counts = Arc::<Counts>::default();
         self.places.push(Place {
             name: name.clone(),
@@ -175,11 +180,20 @@ impl Display {
             skipped: 0,
             ended: false,
         });
-        Ok(TensorPane { writer, gpu: self.gpu.clone(), device: device.clone(), name, way, path, counts })
+        Ok(TensorPane {
+            writer,
+            slots,
+            gpu: self.gpu.clone(),
+            device: device.clone(),
+            name,
+            way,
+            path,
+            counts,
+        })
     }
 
     /// Draw the newest complete picture of each pane (under `Fifo` the next one), side by side, into a target of `size`.
-    /// How many of them are new.
+    /// How many of them are new; if none is and the target is as before, nothing is done.
     ///
     /// Waits for the adapter only if two presentations before are still being drawn. Nothing of the producers is waited
     /// for: what is not complete yet is for the next time.
@@ -188,17 +202,13 @@ impl Display {
     /// [`ErrorKind::Unsupported`] for more pixels a side than the adapter takes; [`ErrorKind::Device`] if it fails; an
     /// error of a producer's stream.
     pub fn present(&mut self, size: ImageSize) -> Result<usize> {
+        // First, so that what is taken then is the newest.
         while self.in_flight.len() >= IN_FLIGHT
             && let Some(oldest) = self.in_flight.pop_front()
         {
             self.wait(oldest)?;
         }
-        if self.target.as_ref().is_none_or(|target| target.size != size) {
-            self.target = Some(Target::new(&self.gpu, size)?);
-            let places = self.places.iter_mut().map(|place| &mut place.part);
-            places.chain(&mut self.empty).for_each(Part::unbind);
-        }
-        let Some(target) = &self.target else { return Ok(0) };
+        let layout = (size, self.places.len());
         let mut fresh = 0;
         for place in &mut self.places {
             if let Some(lease) = place.take()? {
@@ -206,6 +216,16 @@ impl Display {
                 fresh += 1;
             }
         }
+        if fresh == 0 && self.drawn == Some(layout) {
+            self.poll()?;
+            return Ok(0);
+        }
+        if self.target.as_ref().is_none_or(|target| target.size != size) {
+            self.target = Some(Target::new(&self.gpu, size)?);
+            let places = self.places.iter_mut().map(|place| &mut place.part);
+            places.chain(&mut self.empty).for_each(Part::unbind);
+        }
+        let Some(target) = &self.target else { return Ok(0) };
         let tiles = tiles::all(self.places.len(), target.extent.width, target.extent.height);
         self.empty.resize_with(tiles.len() - self.places.len(), || Part::new(&self.gpu));
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
@@ -227,6 +247,7 @@ impl Display {
             self.gpu.queue.on_submitted_work_done(move || drop(read));
         }
         self.in_flight.push_back(submission);
+        self.drawn = Some(layout);
         self.poll()?;
         Ok(fresh)
     }

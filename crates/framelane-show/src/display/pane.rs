@@ -50,7 +50,9 @@ pub(super) struct Counts {
 /// last one ends it: the last picture stays.
 #[derive(Clone)]
 pub struct TensorPane {
-    pub(super) writer: Writer<Slot, Event, Placed>,
+    pub(super) writer: Writer<Arc<Slot>, Event, Placed>,
+    /// All of the ring's.
+    pub(super) slots: Arc<[Arc<Slot>]>,
     pub(super) gpu: Arc<Gpu>,
     pub(super) device: Device,
     pub(super) name: Arc<str>,
@@ -74,15 +76,21 @@ impl TensorPane {
     /// Show a picture: one kernel on `stream` writes it into a slot of the display, after what was enqueued there
     /// before. The tensor may be written again, or let go, by work that is enqueued on `stream` from then on.
     ///
-    /// The call waits for nothing under [`Policy::Latest`], and under [`Policy::Fifo`] for a slot that was presented;
-    /// it allocates only for pictures larger than those before. (On the `host-upload` way a copy to the host is
-    /// enqueued as well.)
+    /// The call waits for nothing under [`Policy::Latest`], and under [`Policy::Fifo`] for a slot that was presented. Only
+    /// for the first picture, and for larger ones than before, all slots are made anew: then the driver may wait for the
+    /// device. (On the `host-upload` way a copy to the host is enqueued as well.)
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] for a tensor that is no picture, or of another device than the pane's or the stream's;
     /// [`ErrorKind::Unsupported`] for one that the adapter cannot hold; an earlier failure of the stream; a device
     /// without memory. The pane goes on.
     pub fn show(&self, stream: &Stream, picture: &Picture<'_>, meta: &FrameMeta) -> Result<Shown> {
+        if !stream.device().same(&self.device) {
+            let (ours, theirs, name) = (self.device.name(), stream.device().name(), stream.name());
+            let text =
+                format!("pane {:?} takes pictures of {ours}, not of stream {name:?} on {theirs}", self.name);
+            return Err(Error::new(ErrorKind::Argument, text).context(meta));
+        }
         let (size, how) = picture.plan(pitch).map_err(|e| e.context(meta))?;
         crate::upload::extent(&self.gpu, size).map_err(|e| e.context(meta))?;
         let mut slot = match self.writer.acquire() {
@@ -111,18 +119,31 @@ impl TensorPane {
         })
     }
 
+    /// Make all slots as large: one that is made later, while the producer's stream waits for something, might wait
+    /// for the device.
+    fn grow(&self, bytes: usize) -> Result<()> {
+        self.slots.iter().try_for_each(|slot| self.made(slot, bytes).map(|_| ()))
+    }
+
+    fn made(&self, slot: &Slot, bytes: usize) -> Result<Arc<Image>> {
+        slot.at_least(&self.gpu, &self.device, &self.way, bytes)
+    }
+
     /// Enqueue the picture into the slot. An error comes with the end of what was enqueued, if anything was.
     fn fill(
         &self,
         stream: &Stream,
         picture: &Picture<'_>,
         how: &ToPicture,
-        slot: &WriteSlot<Slot, Event, Placed>,
+        slot: &WriteSlot<Arc<Slot>, Event, Placed>,
     ) -> std::result::Result<(Arc<Image>, Event), (Error, Option<Event>)> {
         let nothing = |error| (error, None);
         let begun = |error| (error, Some(stream.record_anyway()));
         let bytes = how.to_row * how.height;
-        let image = slot.payload().at_least(&self.gpu, &self.device, &self.way, bytes).map_err(nothing)?;
+        let image = match slot.payload().of(bytes) {
+            Some(image) => image,
+            None => self.grow(bytes).and_then(|()| self.made(slot.payload(), bytes)).map_err(nothing)?,
+        };
         slot.wait_for().iter().try_for_each(|read| stream.wait(read)).map_err(nothing)?;
         let accesses = [picture.tensor().access(), Access::write(&image.target, 0..bytes)];
         let how = *how;

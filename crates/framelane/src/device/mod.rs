@@ -155,7 +155,7 @@ impl Device {
     }
 
     /// Whether memory and events of both can be used together.
-    pub(crate) fn same(&self, other: &Self) -> bool {
+    pub fn same(&self, other: &Self) -> bool {
         // Two openings of one GPU are, unless a hazard check keeps a book of one of them alone.
         let cuda = || match (self.cuda_context(), other.cuda_context()) {
             (Some(a), Some(b)) => a.same(b) && self.inner.checker.is_none() && other.inner.checker.is_none(),
