@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const SIZES: [(usize, usize); 3] = [(512, 512), (1920, 1080), (3840, 2160)];
 const FRAMES: usize = 2000;
-const SLOTS: usize = 5;
+const SLOTS: usize = 6;
 /// Frames enqueued before the producer lets its stream catch up: the driver's queue has an end.
 const AHEAD: usize = 100;
 /// Of a fast screen.
@@ -212,7 +212,7 @@ impl Frame {
     /// Every frame is drawn: µs a frame, and whether they came in order.
     fn fifo(&self, device: &Device) -> Result<(f64, bool)> {
         let mut display = Display::offscreen(device)?;
-        let pane = display.pane("fifo", device, &PaneOptions { policy: Policy::Fifo, slots: 5 })?;
+        let pane = display.pane("fifo", device, &PaneOptions { policy: Policy::Fifo, slots: SLOTS })?;
         std::thread::scope(|s| {
             let producer = s.spawn(move || {
                 let stream = device.stream("producer")?;

@@ -286,7 +286,7 @@ fn what_is_no_picture_is_refused() {
     assert_eq!(pane.show(&theirs, &picture, &meta(0)).unwrap_err().kind(), ErrorKind::Argument);
     let _ = pane.show(&stream, &picture, &meta(1)).unwrap();
     assert_eq!(until(&mut display, 0, 1, ImageSize { width: 2, height: 2 }), [9; 12]);
-    for (policy, slots) in [(Policy::Latest, 3), (Policy::Fifo, 1)] {
+    for (policy, slots) in [(Policy::Latest, 4), (Policy::Fifo, 1)] {
         let few = display.pane("few", &device, &PaneOptions { policy, slots }).unwrap_err();
         assert!(few.to_string().contains("at least"), "{few}");
     }
@@ -296,10 +296,10 @@ fn what_is_no_picture_is_refused() {
 #[test]
 fn the_newest_complete_picture_is_presented() {
     let Some((device, mut display)) = start() else { return };
-    let options = PaneOptions { policy: Policy::Latest, slots: 4 };
+    let options = PaneOptions { policy: Policy::Latest, slots: 5 };
     let pane = display.pane("latest", &device, &options).unwrap();
     let stream = device.stream("producer").unwrap();
-    let data = greys(&device, SMALL, [10, 20, 30, 40, 50, 60]);
+    let data = greys(&device, SMALL, [10, 20, 30, 40, 50, 60, 70]);
     let view = data.on(&stream).unwrap();
     let show = |n: u64| {
         let picture = Picture::new(view.tensor(&n.to_string()).unwrap());
@@ -314,12 +314,12 @@ fn the_newest_complete_picture_is_presented() {
         assert_eq!(display.read().unwrap().unwrap()[0], 10);
     }
     // More than there are slots for: the producer does not wait, an unseen one makes room.
-    assert!([show(3), show(4), show(5)].contains(&Shown::Replaced));
+    assert!([show(3), show(4), show(5), show(6)].contains(&Shown::Replaced));
     drop(hold);
-    let rgb = until(&mut display, 0, 5, SMALL);
-    assert!(rgb.iter().all(|&v| v == 60));
+    let rgb = until(&mut display, 0, 6, SMALL);
+    assert!(rgb.iter().all(|&v| v == 70));
     let status = &display.panes()[0];
-    assert_eq!((status.shown, status.presented + status.dropped), (6, 6), "{status:?}");
+    assert_eq!((status.shown, status.presented + status.dropped), (7, 7), "{status:?}");
     assert_eq!(device.hazards(), []);
 }
 

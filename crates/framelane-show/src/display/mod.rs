@@ -34,9 +34,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Presentations that the adapter may still be at work on when another begins. As with a screen's own queue: more would
-/// only be older.
-const IN_FLIGHT: usize = 2;
+/// Presentations that the adapter may still be at work on when another begins. With fewer it stands still between two
+/// while the CPU hears of the end of one and enqueues the next (measured: 205 µs a frame with 2, 130 with 3).
+const IN_FLIGHT: usize = 3;
 
 /// An adapter that does not finish a presentation in this time never will.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -21,14 +21,14 @@ pub struct PaneOptions {
     /// [`TensorPane::show`] waits for a free slot.
     pub policy: Policy,
     /// Slots: the picture that is seen keeps one, and each presentation that the adapter is still at work on may keep
-    /// one more. At least 4 under `Latest`, so that a producer never waits; with 5 one that runs far ahead of its
+    /// one more. At least 5 under `Latest`, so that a producer never waits; with 6 one that runs far ahead of its
     /// stream leaves something to present. At least 2 under `Fifo`.
     pub slots: usize,
 }
 
 impl Default for PaneOptions {
     fn default() -> Self {
-        Self { policy: Policy::Latest, slots: 5 }
+        Self { policy: Policy::Latest, slots: 6 }
     }
 }
 
