@@ -15,6 +15,10 @@
 //! # What this crate does not know
 //! Frames, tensors, rings and lanes: those are `framelane`'s. No sibling crate is imported.
 //!
+//! # What has nothing to do with CUDA
+//! Memory that two processes map ([`Mapped`]) and who is at a socket's other end ([`peer_user`]): here, since they need
+//! `unsafe`, and a device will write into that memory, too.
+//!
 //! # Unsafe code
 //! Safe calls cannot touch host memory wrongly: copies are checked against bounds, and the CPU's view of
 //! pinned memory is refused while a copy is pending ([`PinnedBuffer::read`]). What this crate cannot check is
@@ -35,8 +39,12 @@ mod flag;
 mod graph;
 pub mod kernels;
 mod launch;
+#[cfg(unix)]
+mod mapped;
 mod memory;
 mod module;
+#[cfg(unix)]
+mod peer;
 mod reclaim;
 mod stream;
 
@@ -51,6 +59,10 @@ pub use external::{Exported, Timeline};
 pub use flag::Flag;
 pub use graph::{Graph, GraphExec};
 pub use launch::{Arg, Grid};
+#[cfg(unix)]
+pub use mapped::Mapped;
 pub use memory::{DeviceBuffer, PinnedBuffer, PinnedKind, PinnedRead, PinnedWrite};
 pub use module::{Function, Module};
+#[cfg(unix)]
+pub use peer::peer_user;
 pub use stream::Stream;
