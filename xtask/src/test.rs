@@ -27,9 +27,10 @@ pub fn run(steps: &mut Steps, tally: &mut Tally, install: bool) {
     steps.run("tests", || workspace_tests(tally, &target, library));
     steps.run("model checks (loom)", || {
         // A folder of its own: `--cfg loom` changes the library under test. No LTO: it would gain nothing.
-        let mut command = cargo("test --package framelane --test loom_ring --locked --release --target-dir");
+        let mut command = cargo("test --package framelane --locked --release --target-dir");
         command
             .arg(target.join("loom"))
+            .args(["--test", "loom_ring", "--test", "loom_share"])
             .env("RUSTFLAGS", "--cfg loom")
             .env("CARGO_PROFILE_RELEASE_LTO", "off");
         counted(&mut command, tally)

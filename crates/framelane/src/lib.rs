@@ -51,6 +51,7 @@
 //! | [`feed`] | from a source into device memory, in the background; the report of where the time went |
 //! | [`lanes`] | a network over batches, many jobs in flight; [`lanes::Model`] is what you implement |
 //! | [`ring`] | the slots beneath both: who may write, who may read, when memory is used again |
+//! | [`share`] | frames of worker processes in another process's window |
 //! | [`stats`] | times and outcomes of a pipeline of several stages |
 //!
 //! Everything that can fail returns an [`Error`]: a kind to match on, and a sentence to show.
@@ -65,6 +66,8 @@ pub mod frame;
 pub mod lanes;
 mod let_go;
 pub mod ring;
+#[cfg(unix)]
+pub mod share;
 mod slots;
 pub mod stats;
 mod sync;

@@ -1,0 +1,296 @@
+//! The worker's side: it attaches to a window by name and shows frames there.
+
+use super::memory::{Memory, Pixels, write};
+use super::message::{LATEST, MAX_BYTES, Message, is_pane_name};
+use super::page::{self, About, Acquired, NAME_BYTES, SLOTS, SourceName, pitch_of};
+use super::place::path_of;
+use super::system::{Heard, Socket, now, wait};
+use super::{MAX_SLOT_BYTES, Shown, WorkerCounts, WorkerOptions, after};
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::{FrameMeta, ImageSize};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A pane in another process's window. Dropping it ends the pane's stream; the window keeps the last frame.
+#[derive(Debug)]
+pub struct Worker {
+    socket: Socket,
+    window: Arc<str>,
+    memory: Memory,
+    patience: Duration,
+    /// What larger slots were asked for, as long as there is no answer.
+    asked: Option<usize>,
+    number: u64,
+    counts: WorkerCounts,
+    closed: bool,
+}
+
+/// What the window says.
+enum Answer {
+    Nothing,
+    Memory(Memory),
+    Refused(String),
+    Closed,
+}
+
+impl Worker {
+    /// Attach to the window that listens by the name `window`, as the pane `pane` (1 to 64 bytes of text).
+    ///
+    /// Waits for the window's answer, at most [`WorkerOptions::patience`]. A worker may attach again at any time: after
+    /// its window has closed, and after it died itself.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] if no such window listens, or it closes meanwhile; [`ErrorKind::Timeout`] if it does not
+    /// answer; [`ErrorKind::Budget`] with the window's reason if it refuses; [`ErrorKind::Argument`] for names or options
+    /// that cannot be; [`ErrorKind::Input`] if what listens there makes no sense; [`ErrorKind::Unsupported`] where the
+    /// system is not Linux.
+    pub fn attach(window: &str, pane: &str, options: WorkerOptions) -> Result<Self> {
+        check(pane, &options)?;
+        let path = path_of(window)?;
+        let socket = Socket::connect(&path, options.patience).map_err(|e| no_window(window, e))?;
+        let hello =
+            Message::Hello { policy: LATEST, slots: options.slots, slot_bytes: options.slot_bytes, pane };
+        // One who closed without a word is told from the silence below.
+        socket.send(&hello.to_bytes(), &[]).map_err(|e| broken(window, e))?;
+        let until = after(options.patience);
+        let memory = loop {
+            match hear(&socket, window, options.slots)? {
+                Answer::Memory(memory) => break memory,
+                Answer::Refused(reason) => {
+                    let sentence = format!("the window {window} does not take the pane {pane:?}: {reason}");
+                    return Err(Error::new(ErrorKind::Budget, sentence));
+                }
+                Answer::Closed => return Err(closed(window)),
+                Answer::Nothing => wait_for_answer(&socket, window, until)?,
+            }
+        };
+        if memory.slot_bytes < options.slot_bytes {
+            return Err(nonsense(window, "smaller slots than were asked for"));
+        }
+        Ok(Self {
+            socket,
+            window: window.into(),
+            memory,
+            patience: options.patience,
+            asked: None,
+            number: 0,
+            counts: WorkerCounts::default(),
+            closed: false,
+        })
+    }
+
+    /// Show a picture. It is copied before the call returns: the memory may be reused at once.
+    ///
+    /// The call never waits for the screen. It waits for the window, at most [`WorkerOptions::patience`], if the picture
+    /// needs larger slots than there are; so let [`WorkerOptions::slot_bytes`] fit the largest. A window that is gone is
+    /// told by [`Shown::Closed`], now and ever after; [`Self::attach`] again for the next one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] or [`ErrorKind::Input`] if the size is impossible or does not fit the bytes;
+    /// [`ErrorKind::Budget`] if the window allows no slots that large, and [`ErrorKind::Timeout`] if it did not make them
+    /// in time: the frame is dropped then, and the next may work. [`ErrorKind::Input`] also if the window makes no sense;
+    /// the worker is then closed.
+    pub fn show(&mut self, pixels: Pixels<'_>, size: ImageSize, meta: &FrameMeta) -> Result<Shown> {
+        let size = ImageSize::new(size.width, size.height).map_err(|e| e.context(meta))?;
+        let (got, each) = pixels.bytes();
+        let want = size.width * size.height * each;
+        if got != want {
+            let sentence =
+                format!("{meta}: the picture has {got} bytes, but {size} of {each} bytes needs {want}");
+            return Err(Error::new(ErrorKind::Argument, sentence));
+        }
+        let pitch = pitch_of(size);
+        if !self.is_open()? || !self.make_room(pitch * size.height, meta)? {
+            return Ok(Shown::Closed);
+        }
+        let (slots, page) = (&self.memory.slots, self.memory.page.words());
+        let Some(Acquired { slot, replaces }) = page::acquire(page, slots.len(), self.number + 1) else {
+            self.counts.dropped += 1;
+            return Ok(Shown::Dropped);
+        };
+        self.number += 1;
+        write(slots[slot].words(), pitch, pixels, size);
+        let about = About {
+            size,
+            pitch,
+            index: meta.index,
+            pts: meta.pts.and_then(|pts| u64::try_from(pts.as_nanos()).ok()),
+            captured: now().saturating_sub(meta.captured.elapsed().as_nanos() as u64),
+            source: SourceName::cut(&meta.source),
+        };
+        page::publish(page, slot, self.number, &about);
+        page::raise(page, slot, self.number);
+        self.counts.shown += 1;
+        self.counts.replaced += u64::from(replaces);
+        Ok(if replaces { Shown::Replaced } else { Shown::Shown })
+    }
+
+    /// Whether the window is still there. Never waits; [`Self::as_fd`] becomes readable when it may have changed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`] if the window says what makes no sense; the worker is then closed.
+    pub fn is_open(&mut self) -> Result<bool> {
+        // One answer at most is due.
+        match self.hear()? {
+            Answer::Refused(_) => self.asked = None,
+            Answer::Nothing | Answer::Memory(_) | Answer::Closed => {}
+        }
+        Ok(!self.closed)
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> WorkerCounts {
+        self.counts
+    }
+
+    /// Listen, and take in what came.
+    fn hear(&mut self) -> Result<Answer> {
+        if self.closed {
+            return Ok(Answer::Closed);
+        }
+        let heard = hear(&self.socket, &self.window, self.memory.slots.len()).and_then(|answer| {
+            match (&answer, self.asked) {
+                (Answer::Memory(memory), Some(asked)) if memory.slot_bytes >= asked => Ok(answer),
+                (Answer::Refused(_), Some(_)) | (Answer::Nothing | Answer::Closed, _) => Ok(answer),
+                _ => Err(nonsense(&self.window, "an answer to what was not asked")),
+            }
+        });
+        match heard {
+            Ok(Answer::Memory(memory)) => {
+                // What lies unseen in the old slots stays the window's to show.
+                self.memory = memory;
+                self.asked = None;
+                self.counts.grown += 1;
+                Ok(Answer::Nothing)
+            }
+            Ok(answer) => {
+                self.closed = matches!(answer, Answer::Closed);
+                Ok(answer)
+            }
+            Err(e) => {
+                self.closed = true;
+                Err(e)
+            }
+        }
+    }
+
+    /// See that slots hold `bytes`. `false`: the window is closed.
+    fn make_room(&mut self, bytes: usize, meta: &FrameMeta) -> Result<bool> {
+        let until = after(self.patience);
+        while self.memory.slot_bytes < bytes {
+            if bytes > MAX_SLOT_BYTES {
+                let sentence = format!(
+                    "{meta}: the picture needs {bytes} bytes, but a slot has at most {MAX_SLOT_BYTES}"
+                );
+                return Err(Error::new(ErrorKind::Budget, sentence));
+            }
+            if self.asked.is_none() {
+                let grow = Message::Grow { slot_bytes: bytes }.to_bytes();
+                let sent = self.socket.send(&grow, &[]).map_err(|e| broken(&self.window, e))?;
+                self.asked = Some(bytes);
+                if !sent {
+                    self.closed = true;
+                    return Ok(false);
+                }
+            }
+            match self.hear()? {
+                Answer::Closed => return Ok(false),
+                Answer::Refused(reason) if self.asked.take() == Some(bytes) => {
+                    let sentence =
+                        format!("{meta}: the window {} has no room for {bytes} bytes: {reason}", self.window);
+                    return Err(Error::new(ErrorKind::Budget, sentence));
+                }
+                // That was the answer to a call before; or there is larger memory now.
+                Answer::Refused(_) | Answer::Memory(_) => {}
+                Answer::Nothing if self.memory.slot_bytes >= bytes || self.asked.is_none() => {}
+                Answer::Nothing => wait_for_answer(&self.socket, &self.window, until)?,
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Readable when the window has answered, or is gone.
+impl AsFd for Worker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn check(pane: &str, options: &WorkerOptions) -> Result<()> {
+    let sentence = if !is_pane_name(pane) {
+        format!("{pane:?} cannot be the name of a pane: take 1 to {NAME_BYTES} bytes of text")
+    } else if !SLOTS.contains(&options.slots) {
+        format!(
+            "the pane {pane:?} can have {} to {} slots, not {}",
+            SLOTS.start(),
+            SLOTS.end(),
+            options.slots
+        )
+    } else if !(1..=MAX_SLOT_BYTES).contains(&options.slot_bytes) {
+        let asked = options.slot_bytes;
+        format!("the slots of the pane {pane:?} can have 1 to {MAX_SLOT_BYTES} bytes, not {asked}")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Argument, sentence))
+}
+
+/// What the window says next, if anything; its memory is mapped here.
+fn hear(socket: &Socket, window: &str, slots: usize) -> Result<Answer> {
+    let (mut buffer, mut descriptors) = ([0; MAX_BYTES], Vec::<OwnedFd>::new());
+    let bytes = match socket.receive(&mut buffer, Some(&mut descriptors)) {
+        Ok(Heard::Nothing) => return Ok(Answer::Nothing),
+        Ok(Heard::Closed) => return Ok(Answer::Closed),
+        Ok(Heard::TooMuch) => return Err(nonsense(window, "a message that is too long")),
+        Ok(Heard::Packet(bytes)) => bytes,
+        Err(e) => return Err(broken(window, e)),
+    };
+    match Message::parse(&buffer[..bytes]) {
+        Ok(Message::Memory { slots: given, slot_bytes }) if given == slots => {
+            let memory = Memory::open(&descriptors, slots, slot_bytes);
+            Ok(Answer::Memory(memory.map_err(|e| nonsense(window, &e.to_string()).because(e))?))
+        }
+        Ok(Message::Refused { reason }) => Ok(Answer::Refused(reason.to_owned())),
+        Ok(_) => Err(nonsense(window, "a message that has no place here")),
+        Err(what) => Err(nonsense(window, &what)),
+    }
+}
+
+fn wait_for_answer(socket: &Socket, window: &str, until: Instant) -> Result<()> {
+    if wait(socket, until).map_err(|e| broken(window, e))? {
+        return Ok(());
+    }
+    let sentence = format!("the window {window} does not answer: see whether it hangs");
+    Err(Error::new(ErrorKind::Timeout, sentence))
+}
+
+fn no_window(window: &str, e: io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            let sentence = format!("no window listens by the name {window}: open it first");
+            Error::new(ErrorKind::Closed, sentence).because(e)
+        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let sentence = format!("the window {window} accepts nobody: see whether it hangs");
+            Error::new(ErrorKind::Timeout, sentence).because(e)
+        }
+        io::ErrorKind::Unsupported => Error::new(ErrorKind::Unsupported, e.to_string()),
+        _ => broken(window, e),
+    }
+}
+
+fn closed(window: &str) -> Error {
+    Error::new(ErrorKind::Closed, format!("the window {window} closed before it answered: try again"))
+}
+
+fn broken(window: &str, e: io::Error) -> Error {
+    Error::io(format!("the window {window} cannot be reached"), e)
+}
+
+fn nonsense(window: &str, what: &str) -> Error {
+    let sentence = format!("the window {window} sent {what}: use one release on both sides");
+    Error::new(ErrorKind::Input, sentence)
+}
