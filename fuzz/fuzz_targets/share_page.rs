@@ -1,0 +1,41 @@
+//! A control page that another process wrote: the first two bytes say how it is looked at, the rest is the page.
+
+#![no_main]
+
+use framelane::share::page::{Look, PAGE_BYTES, SLOTS, acquire, release, take};
+use std::sync::atomic::AtomicU64;
+
+const SLOT_BYTES: usize = 1 << 16;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Some((how, rest)) = bytes.split_first_chunk::<2>() else { return };
+    let mut page = [0; PAGE_BYTES];
+    let len = rest.len().min(PAGE_BYTES);
+    page[..len].copy_from_slice(&rest[..len]);
+    let words = page.as_chunks().0.iter().map(|&word| AtomicU64::new(u64::from_le_bytes(word)));
+    let words: Vec<AtomicU64> = words.collect();
+    let slots = SLOTS.start() + usize::from(how[0]) % (SLOTS.end() - SLOTS.start() + 1);
+    let held = u32::from(how[1]);
+    let mut last = 0;
+    // Each look at a page that nobody writes takes one of its frames.
+    for look in 0.. {
+        assert!(look <= slots);
+        match take(&words[..], slots, SLOT_BYTES, last, held) {
+            Look::Nothing => break,
+            Look::Spoiled { number } => {
+                assert!(number > last);
+                last = number;
+            }
+            Look::Frame { slot, number, about } => {
+                assert!(slot < slots && held & 1 << slot == 0 && number > last);
+                assert!(about.size.width * 4 <= about.pitch && about.pitch * about.size.height <= SLOT_BYTES);
+                assert!(about.source.get().is_some());
+                assert!(release(&words[..], slot, number));
+                last = number;
+            }
+        }
+    }
+    if let Some(acquired) = acquire(&words[..], slots, last + 1) {
+        assert!(acquired.slot < slots);
+    }
+});
