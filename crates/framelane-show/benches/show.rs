@@ -223,7 +223,7 @@ impl Frame {
             });
             let start = Instant::now();
             let (mut frames, mut in_order) = (0, true);
-            while !display.panes()[0].ended {
+            while display.panes()[0].ended.is_none() {
                 if display.present(self.size)? == 1 {
                     in_order &= display.panes()[0].picture.as_ref().map(|meta| meta.index) == Some(frames);
                     frames += 1;

@@ -343,7 +343,7 @@ fn each_picture_is_presented_in_order() {
         })
     };
     let mut seen = Vec::new();
-    while !display.panes()[0].ended {
+    while display.panes()[0].ended.is_none() {
         if display.present(SMALL).unwrap() == 1 {
             let index = display.panes()[0].picture.as_ref().unwrap().index;
             let rgb = display.read().unwrap().unwrap();

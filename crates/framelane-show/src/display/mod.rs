@@ -14,6 +14,7 @@ mod compose;
 mod image;
 mod pane;
 mod picture;
+mod place;
 mod tiles;
 
 pub use pane::{PaneOptions, TensorPane};
@@ -22,16 +23,18 @@ pub use picture::{Colours, Layout, Picture};
 use crate::gpu::{self, AdapterInfo, Gpu};
 use crate::offscreen::read_rgb;
 use compose::{Compose, Part, Target};
-use framelane::device::{Device, Event};
+use framelane::device::Device;
 use framelane::frame::{FrameMeta, ImageSize};
-use framelane::ring::{self, Policy, ReadLease, Reader, TryTake};
+use framelane::ring::{self, Policy};
+#[cfg(unix)]
+use framelane::share::Attached;
 use framelane::{Error, ErrorKind, Result};
-use image::{ForPresenter, Slot, Way};
-use pane::{Counts, Placed};
+use image::{Slot, Way};
+use pane::Counts;
+use place::{Lease, Place};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Presentations that the adapter may still be at work on when another begins. With fewer it stands still between two
@@ -40,8 +43,6 @@ const IN_FLIGHT: usize = 3;
 
 /// An adapter that does not finish a presentation in this time never will.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-type Lease = ReadLease<Arc<Slot>, Event, Placed>;
 
 /// A display in the memory of a graphics adapter. Panes are made on it, shown on from any thread, and drawn side by side
 /// at each [`Display::present`].
@@ -56,32 +57,6 @@ pub struct Display {
     drawn: Option<(ImageSize, usize)>,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     readbacks: u64,
-}
-
-/// What a pane looks like now.
-struct Place {
-    name: Arc<str>,
-    reader: Reader<Arc<Slot>, Event, Placed>,
-    /// `Fifo`: the next one, until it is complete.
-    next: Option<Lease>,
-    part: Part,
-    picture: Option<Current>,
-    /// Where pictures from the host are uploaded to.
-    uploaded: Option<wgpu::Buffer>,
-    counts: Arc<Counts>,
-    path: Arc<str>,
-    presented: u64,
-    skipped: u64,
-    ended: bool,
-}
-
-/// The picture that a pane shows.
-struct Current {
-    pixels: wgpu::Buffer,
-    size: ImageSize,
-    meta: FrameMeta,
-    /// Keeps the slot that `pixels` are in.
-    lease: Option<Arc<Lease>>,
 }
 
 /// What a pane showed so far.
@@ -99,8 +74,8 @@ pub struct PaneStatus {
     pub dropped: u64,
     /// Who is on it now.
     pub picture: Option<FrameMeta>,
-    /// Whether nothing follows: its producer is gone, or has said so.
-    pub ended: bool,
+    /// Why nothing follows, once that is known: its producer has ended, or the worker process has.
+    pub ended: Option<String>,
 }
 
 impl Display {
@@ -167,19 +142,8 @@ impl Display {
         let payloads = slots.clone();
         let (writer, reader) = ring::ring(fixed, move |n| Ok(payloads[n].clone()))?;
         let counts = Arc::<Counts>::default();
-        self.places.push(Place {
-            name: name.clone(),
-            reader,
-            next: None,
-            part: Part::new(&self.gpu),
-            picture: None,
-            uploaded: None,
-            counts: counts.clone(),
-            path: path.clone(),
-            presented: 0,
-            skipped: 0,
-            ended: false,
-        });
+        let place = Place::new(&self.gpu, name.clone(), path.clone(), reader, counts.clone());
+        self.places.push(place);
         Ok(TensorPane {
             writer,
             slots,
@@ -190,6 +154,26 @@ impl Display {
             path,
             counts,
         })
+    }
+
+    /// A pane for the frames of a worker process, which a [`framelane::share::Listener`] has accepted, after those there
+    /// are; or in the place of a worker of this name that has ended. Its number among [`Display::panes`].
+    ///
+    /// A worker that dies leaves its last picture, and [`PaneStatus::ended`] says so at the next presentation.
+    #[cfg(unix)]
+    pub fn attach(&mut self, worker: Attached) -> usize {
+        let again = self.places.iter().position(|place| place.was(worker.name()));
+        let place = Place::for_worker(&self.gpu, worker);
+        match again {
+            Some(at) => {
+                self.places[at] = place;
+                at
+            }
+            None => {
+                self.places.push(place);
+                self.places.len() - 1
+            }
+        }
     }
 
     /// Draw the newest complete picture of each pane (under `Fifo` the next one), side by side, into a target of `size`.
@@ -211,10 +195,7 @@ impl Display {
         let layout = (size, self.places.len());
         let mut fresh = 0;
         for place in &mut self.places {
-            if let Some(lease) = place.take()? {
-                place.load(&self.gpu, lease)?;
-                fresh += 1;
-            }
+            fresh += usize::from(place.refresh(&self.gpu)?);
         }
         if fresh == 0 && self.drawn == Some(layout) {
             self.poll()?;
@@ -230,19 +211,17 @@ impl Display {
         self.empty.resize_with(tiles.len() - self.places.len(), || Part::new(&self.gpu));
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-        let parts = self.places.iter_mut().map(|place| {
-            let picture = place.picture.as_ref().map(|picture| (&picture.pixels, picture.size));
-            (&mut place.part, picture)
-        });
-        let parts = parts.chain(self.empty.iter_mut().map(|part| (part, None)));
-        for ((part, picture), tile) in parts.zip(tiles) {
-            self.compose.draw(&self.gpu, &mut pass, part, target, tile, picture);
+        let mut tiles = tiles.into_iter();
+        for (place, tile) in self.places.iter_mut().zip(&mut tiles) {
+            place.draw(&self.gpu, &self.compose, &mut pass, target, tile);
+        }
+        for (part, tile) in self.empty.iter_mut().zip(tiles) {
+            self.compose.draw(&self.gpu, &mut pass, part, target, tile, None);
         }
         drop(pass);
         let submission = self.gpu.queue.submit([encoder.finish()]);
         // What the submission reads keeps its slot until it is done, even if another picture takes its place.
-        let pictures = self.places.iter().filter_map(|place| place.picture.as_ref());
-        let read: Vec<Arc<Lease>> = pictures.filter_map(|picture| picture.lease.clone()).collect();
+        let read: Vec<Arc<Lease>> = self.places.iter().filter_map(Place::lease).collect();
         if !read.is_empty() {
             self.gpu.queue.on_submitted_work_done(move || drop(read));
         }
@@ -315,77 +294,11 @@ impl Display {
     }
 }
 
-impl Place {
-    /// The picture that is to be drawn, if there is one that is complete and was not drawn yet.
-    fn take(&mut self) -> Result<Option<Lease>> {
-        if self.next.is_none() {
-            match self.reader.try_take()? {
-                TryTake::Lease(mut lease) => {
-                    self.skipped += lease.take_skipped().len() as u64;
-                    self.next = Some(lease);
-                }
-                TryTake::Empty => {}
-                TryTake::End => self.ended = true,
-            }
-        }
-        // Asked here in any case: it is what makes reading right, and the hazard check learns it.
-        Ok(self.next.take_if(|lease| lease.ready().is_done()))
-    }
-
-    /// Make the picture the one that is shown.
-    fn load(&mut self, gpu: &Gpu, lease: Lease) -> Result<()> {
-        let Placed { image, size, meta } = lease.meta();
-        let (size, meta) = (*size, meta.clone());
-        let current = match &image.for_presenter {
-            ForPresenter::Shared(buffer) => {
-                Current { pixels: buffer.clone(), size, meta, lease: Some(Arc::new(lease)) }
-            }
-            ForPresenter::Host(memory) => {
-                let bytes = memory.read_host()?;
-                let bytes = &bytes[..image::pitch(size.width) * size.height];
-                let pixels = self.upload(gpu, bytes);
-                Current { pixels, size, meta, lease: None }
-            }
-        };
-        self.picture = Some(current);
-        self.presented += 1;
-        Ok(())
-    }
-
-    /// Copied before the call is back; the adapter writes it in order with what it is given.
-    fn upload(&mut self, gpu: &Gpu, bytes: &[u8]) -> wgpu::Buffer {
-        let size = bytes.len() as u64;
-        if self.uploaded.as_ref().is_none_or(|buffer| buffer.size() < size) {
-            self.uploaded = Some(gpu.device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some("uploaded"),
-                size,
-                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
-            }));
-        }
-        let buffer = self.uploaded.as_ref().unwrap_or_else(|| unreachable!("made above if there was none"));
-        gpu.queue.write_buffer(buffer, 0, bytes);
-        buffer.clone()
-    }
-
-    fn status(&self) -> PaneStatus {
-        PaneStatus {
-            name: self.name.to_string(),
-            path: self.path.to_string(),
-            shown: self.counts.shown.load(Ordering::Relaxed),
-            presented: self.presented,
-            dropped: self.skipped + self.counts.replaced.load(Ordering::Relaxed),
-            picture: self.picture.as_ref().map(|picture| picture.meta.clone()),
-            ended: self.ended,
-        }
-    }
-}
-
 impl Drop for Display {
     /// Producers are told that nobody looks any more. What the adapter still reads stays until it is done.
     fn drop(&mut self) {
         for place in &self.places {
-            place.reader.cancel();
+            place.cancel();
         }
     }
 }
