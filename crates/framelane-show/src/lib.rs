@@ -10,7 +10,8 @@
 //! # Reading order
 //!
 //! For tensors: `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image`
-//! → `interop` (memory that Vulkan makes and CUDA maps).
+//! → `interop` (memory that Vulkan makes and CUDA maps) → `display/place` (what a pane shows now, workers' too) →
+//! `display/compose` (drawing).
 //!
 //! For windows: `pane` (what users hold) → `mailbox` (three slots, two policies) → `link` (what the threads share) →
 //! `window` → `app` (what happens at each event) → `screen` (the surface) → `upload` (host memory to texture)
