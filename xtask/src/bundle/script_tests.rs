@@ -156,6 +156,19 @@ fn what_cannot_be_done_is_a_sentence() {
     assert_says(&out, "./run.sh tests [FILTER");
 }
 
+/// One of them may leave a GPU that draws no more.
+#[test]
+fn the_cuda_layer_is_tested_last() {
+    let bundle = Bundle::new();
+    let setup = "for p in framelane-cuda z; do mkdir -p tests/$p repository/crates/$p; cp tests/a/good tests/$p/last; done";
+    let made = Command::new("sh").args(["-c", setup]).current_dir(&bundle.folder).status().unwrap();
+    assert!(made.success());
+    let (code, out, _) = bundle.run(&["tests", "last"]);
+    assert_eq!(code, Some(0), "{out}");
+    let names: Vec<_> = out.lines().filter_map(|line| line.strip_prefix("== ")).collect();
+    assert_eq!(names, ["z/last", "framelane-cuda/last"], "{out}");
+}
+
 /// Stands for compute-sanitizer: says what it is asked, and finds a fault with racecheck.
 #[test]
 fn the_sanitizer_runs_the_tests_of_the_gpu() {
@@ -174,7 +187,7 @@ fn the_sanitizer_runs_the_tests_of_the_gpu() {
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{out}");
     assert_says(&out, "asked: --tool memcheck --report-api-errors no --error-exitcode 1 ");
-    assert_says(&out, "/tests/framelane-cuda/gpu kernels::\n");
+    assert_says(&out, "/tests/framelane-cuda/gpu kernels:: picture::\n");
     assert_says(&out, "     0 passed    0 failed    0 skipped  framelane-cuda/gpu under memcheck\n");
     assert_says(
         &out,
