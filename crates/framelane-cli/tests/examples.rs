@@ -111,6 +111,21 @@ fn training() {
 }
 
 #[test]
+fn display() {
+    if let Err(why) = framelane_show::Display::offscreen(&framelane::device::Device::host()) {
+        return skip::skip(why);
+    }
+    let Some(text) = run("07-display") else { return };
+    assert_says(&text, "the way of the pictures: ");
+    for pane in ["picture", "map"] {
+        assert_says(&text, &format!("\n{pane}: 100 shown, "));
+    }
+    assert_says(&text, " overtaken; now frame 99 of waves");
+    // 99 × 2; the first colour of the map, and nearly its last.
+    assert_says(&text, "left [198, 198, 198], right from [48, 18, 59] to [");
+}
+
+#[test]
 fn video() {
     let Some(text) = run("05-video") else { return };
     let lines: Vec<_> = text.lines().collect();
