@@ -114,6 +114,8 @@ pub(crate) struct Gpu {
     pub(crate) max_side: u32,
     /// Whether compute shaders can write pictures.
     pub(crate) computes: bool,
+    /// Bytes of a buffer that they can read.
+    pub(crate) max_read: u64,
     /// The first thing that went wrong without a return value to say so.
     problem: Arc<Mutex<Option<String>>>,
 }
@@ -127,6 +129,7 @@ impl Gpu {
         limits.max_buffer_size = has.max_buffer_size;
         let max_side = limits.max_texture_dimension_2d;
         let computes = can_compute(adapter, &has);
+        let max_read = has.max_storage_buffer_binding_size.min(has.max_buffer_size);
         if computes {
             limits.max_storage_buffers_per_shader_stage = 1;
             limits.max_storage_textures_per_shader_stage = 1;
@@ -156,7 +159,16 @@ impl Gpu {
                 note(&lost, format!("the device was lost: {text}"));
             }
         });
-        Ok(Self { adapter: info, uuid: interop::uuid(adapter), device, queue, max_side, computes, problem })
+        Ok(Self {
+            adapter: info,
+            uuid: interop::uuid(adapter),
+            device,
+            queue,
+            max_side,
+            computes,
+            max_read,
+            problem,
+        })
     }
 
     /// The error that the device reported since it was opened, if any.

@@ -280,6 +280,14 @@ fn what_is_no_picture_is_refused() {
             "{error}"
         );
     }
+    // More bytes than some adapters draw out of: refused by those, and no harm done.
+    let spec = TensorSpec::new(DType::U8, [4097, 8192]);
+    let large = device.alloc(spec.bytes(), Memory::Device).unwrap();
+    match pane.show(&stream, &Picture::new(TensorView::new(&large, 0, &spec).unwrap()), &meta(0)) {
+        Ok(shown) => assert_eq!(shown, Shown::Shown),
+        Err(refused) => assert!(refused.to_string().contains("draws out of"), "{refused}"),
+    }
+    display.present(SMALL).unwrap();
     let elsewhere = Device::host();
     let theirs = elsewhere.stream("elsewhere").unwrap();
     let picture = Picture::new(view.tensor("5").unwrap());

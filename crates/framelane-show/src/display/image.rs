@@ -3,6 +3,7 @@
 use crate::gpu::Gpu;
 use crate::interop::Exportable;
 use framelane::device::{Buffer, Device, Memory};
+use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,6 +37,23 @@ const ROW: usize = wgpu::COPY_BYTES_PER_ROW_ALIGNMENT as usize;
 /// Bytes from row to row.
 pub(super) fn pitch(width: usize) -> usize {
     (4 * width).next_multiple_of(ROW)
+}
+
+/// # Errors
+/// [`ErrorKind::Unsupported`] if the adapter cannot draw pictures of this size.
+pub(super) fn check(gpu: &Gpu, size: ImageSize) -> Result<()> {
+    crate::upload::extent(gpu, size)?;
+    let bytes = pitch(size.width) as u64 * size.height as u64;
+    if bytes <= gpu.max_read {
+        return Ok(());
+    }
+    let (adapter, most) = (&gpu.adapter, gpu.max_read);
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "a picture of {size} takes {bytes} bytes, and {adapter} draws out of {most} at most (make it smaller first)"
+        ),
+    ))
 }
 
 /// How pictures can come from `device`.

@@ -70,7 +70,7 @@ pub struct PaneStatus {
     pub shown: u64,
     /// Pictures that were drawn.
     pub presented: u64,
-    /// Pictures that a newer one overtook.
+    /// Pictures that a newer one overtook, and a worker's that made no sense or that the adapter cannot draw.
     pub dropped: u64,
     /// Who is on it now.
     pub picture: Option<FrameMeta>,
@@ -179,7 +179,7 @@ impl Display {
     /// Draw the newest complete picture of each pane (under `Fifo` the next one), side by side, into a target of `size`.
     /// How many of them are new; if none is and the target is as before, nothing is done.
     ///
-    /// Waits for the adapter only if two presentations before are still being drawn. Nothing of the producers is waited
+    /// Waits for the adapter only if three presentations before are still being drawn. Nothing of the producers is waited
     /// for: what is not complete yet is for the next time.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Panes: where producers show their pictures, each on its own stream.
 
-use super::image::{ForPresenter, Image, Slot, Way, pitch};
+use super::image::{self, ForPresenter, Image, Slot, Way, pitch};
 use super::picture::Picture;
 use crate::gpu::Gpu;
 use crate::pane::Shown;
@@ -92,7 +92,7 @@ impl TensorPane {
             return Err(Error::new(ErrorKind::Argument, text).context(meta));
         }
         let (size, how) = picture.plan(pitch).map_err(|e| e.context(meta))?;
-        crate::upload::extent(&self.gpu, size).map_err(|e| e.context(meta))?;
+        image::check(&self.gpu, size).map_err(|e| e.context(meta))?;
         let mut slot = match self.writer.acquire() {
             Ok(slot) => slot,
             Err(e) if e.kind() == ErrorKind::Closed => return Ok(Shown::Closed),

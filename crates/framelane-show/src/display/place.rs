@@ -45,6 +45,8 @@ enum From {
         worker: Box<Attached>,
         /// On the way from shared memory, which the worker could write meanwhile, to the adapter.
         bytes: Vec<u8>,
+        /// Frames that the adapter cannot draw: they spoil this pane alone.
+        refused: u64,
     },
 }
 
@@ -74,7 +76,12 @@ impl Place {
         let short = gpu.adapter.to_string().replacen(" (", ", ", 1);
         let path = format!("shared-memory, then host-upload ({short}: pictures are made by another process");
         let name = worker.name().into();
-        Self::of(gpu, name, path.into(), From::Worker { worker: Box::new(worker), bytes: Vec::new() })
+        Self::of(
+            gpu,
+            name,
+            path.into(),
+            From::Worker { worker: Box::new(worker), bytes: Vec::new(), refused: 0 },
+        )
     }
 
     fn of(gpu: &Gpu, name: Arc<str>, path: Arc<str>, from: From) -> Self {
@@ -109,16 +116,19 @@ impl Place {
                 }
             }
             #[cfg(unix)]
-            From::Worker { worker, bytes } => {
+            From::Worker { worker, bytes, refused } => {
                 // Frames first: a worker that has ended leaves its last one.
                 let taken = worker.try_take();
                 if self.ended.is_none() && !worker.poll_alive() {
                     self.ended = worker.ended().map(str::to_owned);
                 }
                 match taken {
+                    Some(frame) if image::check(gpu, frame.size()).is_err() => {
+                        *refused += 1;
+                        None
+                    }
                     Some(frame) => {
                         let size = frame.size();
-                        crate::upload::extent(gpu, size).map_err(|e| e.context(frame.meta()))?;
                         bytes.resize(frame.pitch() * size.height, 0);
                         frame.copy_to(bytes)?;
                         let pixels = upload(gpu, &mut self.uploaded, bytes);
@@ -166,10 +176,10 @@ impl Place {
                 (counts.shown.load(Ordering::Relaxed), skipped + replaced)
             }
             #[cfg(unix)]
-            From::Worker { worker, .. } => {
+            From::Worker { worker, refused, .. } => {
                 let counts = worker.counts();
-                let dropped = counts.skipped + counts.spoiled;
-                (counts.taken + dropped, dropped)
+                let unseen = counts.skipped + counts.spoiled;
+                (counts.taken + unseen, unseen + refused)
             }
         };
         PaneStatus {
