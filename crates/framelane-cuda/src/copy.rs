@@ -123,20 +123,10 @@ impl Stream {
     /// # Errors
     /// [`crate::Kind::Argument`] for a range outside the memory or memory of another device; a lost device.
     pub fn fill(&self, buffer: &DeviceBuffer, range: Range<usize>, value: u8) -> Result<()> {
-        check_range("fill", &range, buffer.len())?;
-        if range.is_empty() {
-            return Ok(());
-        }
-        self.check_device("fill", buffer)?;
-        buffer.before(self)?;
-        let current = self.context().enter()?;
-        let start = buffer.pointer() + range.start as u64;
-        // SAFETY: the range is inside live memory, which outlives this stream's work on it.
-        check("cuMemsetD8Async", unsafe {
-            (self.api().cuMemsetD8Async)(start, value, range.len(), self.raw())
-        })?;
-        drop(current);
-        buffer.used(self)
+        self.fill_by("fill", buffer, range, |start, bytes| {
+            // SAFETY: the range is inside live memory, which outlives this stream's work on it.
+            check("cuMemsetD8Async", unsafe { (self.api().cuMemsetD8Async)(start, value, bytes, self.raw()) })
+        })
     }
 
     /// Enqueue filling the bytes `range` of `buffer`, whole words, with the word `value`.
@@ -145,7 +135,6 @@ impl Stream {
     /// [`crate::Kind::Argument`] for a range outside the memory or of no whole words, or memory of another device; a
     /// lost device.
     pub fn fill_words(&self, buffer: &DeviceBuffer, range: Range<usize>, value: u32) -> Result<()> {
-        check_range("fill_words", &range, buffer.len())?;
         if !range.start.is_multiple_of(4) || !range.len().is_multiple_of(4) {
             let (start, end) = (range.start, range.end);
             return Err(CudaError::argument(
@@ -153,17 +142,30 @@ impl Stream {
                 format!("bytes {start}..{end} are no whole words"),
             ));
         }
+        self.fill_by("fill_words", buffer, range, |start, bytes| {
+            // SAFETY: the range is inside live memory, which outlives this stream's work on it.
+            check("cuMemsetD32Async", unsafe {
+                (self.api().cuMemsetD32Async)(start, value, bytes / 4, self.raw())
+            })
+        })
+    }
+
+    /// `enqueue` is given the address and how many bytes, with the context current.
+    fn fill_by(
+        &self,
+        call: &'static str,
+        buffer: &DeviceBuffer,
+        range: Range<usize>,
+        enqueue: impl FnOnce(u64, usize) -> Result<()>,
+    ) -> Result<()> {
+        check_range(call, &range, buffer.len())?;
         if range.is_empty() {
             return Ok(());
         }
-        self.check_device("fill_words", buffer)?;
+        self.check_device(call, buffer)?;
         buffer.before(self)?;
         let current = self.context().enter()?;
-        let start = buffer.pointer() + range.start as u64;
-        // SAFETY: the range is inside live memory, which outlives this stream's work on it.
-        check("cuMemsetD32Async", unsafe {
-            (self.api().cuMemsetD32Async)(start, value, range.len() / 4, self.raw())
-        })?;
+        enqueue(buffer.pointer() + range.start as u64, range.len())?;
         drop(current);
         buffer.used(self)
     }

@@ -28,6 +28,11 @@ impl fmt::Display for AdapterInfo {
 }
 
 impl AdapterInfo {
+    /// How a way that pictures take to it is named in reports: `host-upload (llvmpipe, Vulkan)`.
+    pub(crate) fn reached_by(&self, way: &str) -> String {
+        format!("{way} ({}", self.to_string().replacen(" (", ", ", 1))
+    }
+
     pub(crate) fn of(adapter: &wgpu::Adapter) -> Self {
         let info = adapter.get_info();
         let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
@@ -59,6 +64,9 @@ pub fn adapters() -> Vec<AdapterInfo> {
             Vec::new()
         })
 }
+
+/// Of pictures in the adapter's memory, on the way to the screen or back.
+pub(crate) const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
 
 pub(crate) type Display = Box<dyn wgpu::wgt::WgpuHasDisplayHandle>;
 
@@ -169,6 +177,27 @@ impl Gpu {
             max_read,
             problem,
         })
+    }
+
+    /// A picture of 8 bits a colour, whose numbers are read and written as they are.
+    pub(crate) fn texture(
+        &self,
+        label: &str,
+        size: wgpu::Extent3d,
+        usage: wgpu::TextureUsages,
+    ) -> (wgpu::Texture, wgpu::TextureView) {
+        let texture = self.device.create_texture(&wgpu::TextureDescriptor {
+            label: Some(label),
+            size,
+            mip_level_count: 1,
+            sample_count: 1,
+            dimension: wgpu::TextureDimension::D2,
+            format: FORMAT,
+            usage,
+            view_formats: &[],
+        });
+        let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
+        (texture, view)
     }
 
     /// The error that the device reported since it was opened, if any.

@@ -1,6 +1,6 @@
 //! Pictures drawn as the window draws them, into memory instead of onto a screen.
 
-use crate::gpu::{self, Gpu};
+use crate::gpu::{self, FORMAT, Gpu};
 use crate::overlay::{Content, Overlay};
 use crate::pane::{Frame, Slot};
 use crate::upload::{self, Upload, Uploaded};
@@ -12,8 +12,6 @@ use std::time::Duration;
 
 /// A GPU that does not finish a draw in this time never will.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
 
 /// Draws frames as a window would, without a window: for tests and for machines without a screen.
 #[derive(Debug)]
@@ -103,23 +101,8 @@ impl Canvas {
         overlay: Option<(&Content, f32)>,
     ) -> Result<Vec<u8>> {
         let extent = upload::extent(gpu, target)?;
-        let texture = gpu.device.create_texture(&wgpu::TextureDescriptor {
-            label: Some("canvas"),
-            size: extent,
-            mip_level_count: 1,
-            sample_count: 1,
-            dimension: wgpu::TextureDimension::D2,
-            format: FORMAT,
-            usage: wgpu::TextureUsages::RENDER_ATTACHMENT | wgpu::TextureUsages::COPY_SRC,
-            view_formats: &[],
-        });
-        let pitch = (4 * extent.width).next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT);
-        let staging = gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("canvas"),
-            size: u64::from(pitch) * u64::from(extent.height),
-            usage: wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ,
-            mapped_at_creation: false,
-        });
+        let usage = wgpu::TextureUsages::RENDER_ATTACHMENT | wgpu::TextureUsages::COPY_SRC;
+        let (texture, target_view) = gpu.texture("canvas", extent, usage);
 
         let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut commands = Vec::new();
@@ -128,7 +111,6 @@ impl Canvas {
             let size = [extent.width, extent.height];
             overlay.prepare(gpu, &mut encoder, content, size, scale)
         });
-        let target_view = texture.create_view(&wgpu::TextureViewDescriptor::default());
         let mut pass = view::begin(&mut encoder, &target_view, FORMAT);
         let rect = Rect::fit(after.size, extent.width, extent.height);
         self.view.draw(gpu, &mut pass, rect, after, before);
@@ -136,47 +118,74 @@ impl Canvas {
             (Some(prepared), Some(overlay)) => commands = overlay.draw(pass, prepared),
             _ => drop(pass),
         }
-        encoder.copy_texture_to_buffer(
-            texture.as_image_copy(),
-            wgpu::TexelCopyBufferInfo {
-                buffer: &staging,
-                layout: wgpu::TexelCopyBufferLayout {
-                    offset: 0,
-                    bytes_per_row: Some(pitch),
-                    rows_per_image: None,
-                },
-            },
-            extent,
-        );
+        let readback = Readback::begin(gpu, &mut encoder, &texture, target);
         gpu.queue.submit(commands.into_iter().chain([encoder.finish()]));
-        read_rgb(gpu, &staging, target, pitch as usize)
+        readback.finish(gpu)
     }
 }
 
-pub(crate) fn read_rgb(gpu: &Gpu, staging: &wgpu::Buffer, size: ImageSize, pitch: usize) -> Result<Vec<u8>> {
-    let failed =
-        |what: String| Error::new(ErrorKind::Device, format!("reading a picture back failed: {what}"));
-    let (tell, mapped) = mpsc::channel();
-    staging.map_async(wgpu::MapMode::Read, .., move |result| {
-        let _ = tell.send(result);
-    });
-    gpu.device
-        .poll(wgpu::PollType::Wait { submission_index: None, timeout: Some(PATIENCE) })
-        .map_err(|e| failed(e.to_string()))?;
-    gpu.check()?;
-    match mapped.try_recv() {
-        Ok(Ok(())) => {}
-        Ok(Err(e)) => return Err(failed(e.to_string())),
-        Err(_) => return Err(failed("the adapter did not answer".into())),
+/// A picture on its way from the adapter into host memory.
+pub(crate) struct Readback {
+    staging: wgpu::Buffer,
+    size: ImageSize,
+    pitch: usize,
+}
+
+impl Readback {
+    /// Let `encoder` copy out `texture`, of `size` pixels.
+    pub(crate) fn begin(
+        gpu: &Gpu,
+        encoder: &mut wgpu::CommandEncoder,
+        texture: &wgpu::Texture,
+        size: ImageSize,
+    ) -> Self {
+        let pitch = upload::pitch(size.width);
+        let staging = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("readback"),
+            size: (pitch * size.height) as u64,
+            usage: wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ,
+            mapped_at_creation: false,
+        });
+        let layout = wgpu::TexelCopyBufferLayout {
+            offset: 0,
+            bytes_per_row: Some(pitch as u32),
+            rows_per_image: None,
+        };
+        encoder.copy_texture_to_buffer(
+            texture.as_image_copy(),
+            wgpu::TexelCopyBufferInfo { buffer: &staging, layout },
+            texture.size(),
+        );
+        Self { staging, size, pitch }
     }
-    let view = staging.get_mapped_range(..).map_err(|e| failed(e.to_string()))?;
-    let mut rgb = Vec::with_capacity(size.bytes());
-    for row in view.chunks_exact(pitch) {
-        rgb.extend(row[..4 * size.width].chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]));
+
+    /// Wait for what was submitted, and read it: u8, height × width × 3.
+    pub(crate) fn finish(self, gpu: &Gpu) -> Result<Vec<u8>> {
+        let Self { staging, size, pitch } = self;
+        let failed =
+            |what: String| Error::new(ErrorKind::Device, format!("reading a picture back failed: {what}"));
+        let (tell, mapped) = mpsc::channel();
+        staging.map_async(wgpu::MapMode::Read, .., move |result| {
+            let _ = tell.send(result);
+        });
+        gpu.device
+            .poll(wgpu::PollType::Wait { submission_index: None, timeout: Some(PATIENCE) })
+            .map_err(|e| failed(e.to_string()))?;
+        gpu.check()?;
+        match mapped.try_recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => return Err(failed(e.to_string())),
+            Err(_) => return Err(failed("the adapter did not answer".into())),
+        }
+        let view = staging.get_mapped_range(..).map_err(|e| failed(e.to_string()))?;
+        let mut rgb = Vec::with_capacity(size.bytes());
+        for row in view.chunks_exact(pitch) {
+            rgb.extend(row[..4 * size.width].chunks_exact(4).flat_map(|p| [p[0], p[1], p[2]]));
+        }
+        drop(view);
+        staging.unmap();
+        Ok(rgb)
     }
-    drop(view);
-    staging.unmap();
-    Ok(rgb)
 }
 
 #[cfg(test)]

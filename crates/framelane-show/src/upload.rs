@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How this path is named in reports.
 pub(crate) fn path(adapter: &AdapterInfo) -> String {
-    let short = adapter.to_string();
-    format!("host-upload ({}", short.replacen(" (", ", ", 1))
+    adapter.reached_by("host-upload")
 }
 
 /// A picture on the device: Rgba8Unorm, so that the shader reads the very numbers that were sent.
@@ -69,19 +68,15 @@ impl Upload {
 impl Uploaded {
     fn new(gpu: &Gpu, size: ImageSize, extent: wgpu::Extent3d) -> Self {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let texture = gpu.device.create_texture(&wgpu::TextureDescriptor {
-            label: Some("picture"),
-            size: extent,
-            mip_level_count: 1,
-            sample_count: 1,
-            dimension: wgpu::TextureDimension::D2,
-            format: wgpu::TextureFormat::Rgba8Unorm,
-            usage: wgpu::TextureUsages::TEXTURE_BINDING | wgpu::TextureUsages::COPY_DST,
-            view_formats: &[],
-        });
-        let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
+        let usage = wgpu::TextureUsages::TEXTURE_BINDING | wgpu::TextureUsages::COPY_DST;
+        let (texture, view) = gpu.texture("picture", extent, usage);
         Self { texture, view, size, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
     }
+}
+
+/// Bytes from row to row of RGBA8 in a buffer: adapters copy between buffers and textures by rows of whole steps.
+pub(crate) fn pitch(width: usize) -> usize {
+    (4 * width).next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT as usize)
 }
 
 /// The size as the device counts it, if the device can hold it.

@@ -4,13 +4,11 @@
 //! this runs on all of the others just as well.
 
 use super::image;
-use crate::gpu::Gpu;
+use crate::gpu::{FORMAT, Gpu};
 use crate::upload;
 use crate::view::{BACKGROUND, Rect};
 use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
-
-pub(super) const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
 
 /// Threads of a workgroup along each side, as in the shader.
 const GROUP: u32 = 16;
@@ -59,17 +57,8 @@ impl Target {
     /// [`ErrorKind::Unsupported`] for more pixels a side than the adapter takes.
     pub fn new(gpu: &Gpu, size: ImageSize) -> Result<Self> {
         let extent = upload::extent(gpu, size)?;
-        let texture = gpu.device.create_texture(&wgpu::TextureDescriptor {
-            label: Some("display"),
-            size: extent,
-            mip_level_count: 1,
-            sample_count: 1,
-            dimension: wgpu::TextureDimension::D2,
-            format: FORMAT,
-            usage: wgpu::TextureUsages::STORAGE_BINDING | wgpu::TextureUsages::COPY_SRC,
-            view_formats: &[],
-        });
-        let view = texture.create_view(&wgpu::TextureViewDescriptor::default());
+        let usage = wgpu::TextureUsages::STORAGE_BINDING | wgpu::TextureUsages::COPY_SRC;
+        let (texture, view) = gpu.texture("display", extent, usage);
         Ok(Self { texture, view, size, extent })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::gpu::Gpu;
 use crate::interop::Exportable;
+pub(super) use crate::upload::pitch;
 use framelane::device::{Buffer, Device, Memory};
 use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
@@ -29,14 +30,6 @@ pub(super) enum ForPresenter {
     Shared(wgpu::Buffer),
     /// Pinned host memory: `target` itself on the host device, a copy of it on others.
     Host(Buffer),
-}
-
-/// Adapters copy textures out of buffers whose rows are multiples of this.
-const ROW: usize = wgpu::COPY_BYTES_PER_ROW_ALIGNMENT as usize;
-
-/// Bytes from row to row.
-pub(super) fn pitch(width: usize) -> usize {
-    (4 * width).next_multiple_of(ROW)
 }
 
 /// # Errors
@@ -67,7 +60,7 @@ pub(super) fn way(gpu: &Gpu, device: &Device) -> Way {
         let (ours, theirs) = (&gpu.adapter, cuda.info());
         return Way::Upload(format!("pictures are made on {theirs}, and drawn by another one, {ours}"));
     }
-    match shared(gpu, device, ROW) {
+    match shared(gpu, device, pitch(1)) {
         Ok(_) => Way::Shared,
         Err(why) => Way::Upload(why.to_string()),
     }

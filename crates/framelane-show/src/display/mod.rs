@@ -21,7 +21,8 @@ pub use pane::{PaneOptions, TensorPane};
 pub use picture::{Colours, Layout, Picture};
 
 use crate::gpu::{self, AdapterInfo, Gpu};
-use crate::offscreen::read_rgb;
+use crate::offscreen::Readback;
+use crate::upload;
 use compose::{Compose, Part, Target};
 use framelane::device::Device;
 use framelane::frame::{FrameMeta, ImageSize};
@@ -131,10 +132,9 @@ impl Display {
             ));
         }
         let way = Arc::new(image::way(&self.gpu, device));
-        let short = self.gpu.adapter.to_string().replacen(" (", ", ", 1);
         let path: Arc<str> = match &*way {
-            Way::Shared => format!("vulkan-shared ({short}"),
-            Way::Upload(why) => format!("host-upload ({short}: {why}"),
+            Way::Shared => self.gpu.adapter.reached_by("vulkan-shared"),
+            Way::Upload(why) => format!("{}: {why}", upload::path(&self.gpu.adapter)),
         }
         .into();
         let slots: Arc<[Arc<Slot>]> = (0..options.slots).map(|_| Arc::default()).collect();
@@ -261,26 +261,10 @@ impl Display {
     pub fn read(&mut self) -> Result<Option<Vec<u8>>> {
         let Some(target) = &self.target else { return Ok(None) };
         self.readbacks += 1;
-        let pitch = image::pitch(target.size.width);
-        let staging = self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("readback"),
-            size: (pitch * target.size.height) as u64,
-            usage: wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ,
-            mapped_at_creation: false,
-        });
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let layout = wgpu::TexelCopyBufferLayout {
-            offset: 0,
-            bytes_per_row: Some(pitch as u32),
-            rows_per_image: None,
-        };
-        encoder.copy_texture_to_buffer(
-            target.texture.as_image_copy(),
-            wgpu::TexelCopyBufferInfo { buffer: &staging, layout },
-            target.extent,
-        );
+        let readback = Readback::begin(&self.gpu, &mut encoder, &target.texture, target.size);
         self.gpu.queue.submit([encoder.finish()]);
-        read_rgb(&self.gpu, &staging, target.size, pitch).map(Some)
+        readback.finish(&self.gpu).map(Some)
     }
 
     /// How often pictures were read back into host memory.

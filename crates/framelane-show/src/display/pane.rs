@@ -39,7 +39,7 @@ pub(super) struct Placed {
     pub meta: FrameMeta,
 }
 
-/// Pictures that nobody saw.
+/// What became of the pictures.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub shown: AtomicU64,

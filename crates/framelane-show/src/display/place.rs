@@ -73,8 +73,8 @@ impl Place {
     /// A place for what a worker shows.
     #[cfg(unix)]
     pub fn for_worker(gpu: &Gpu, worker: Attached) -> Self {
-        let short = gpu.adapter.to_string().replacen(" (", ", ", 1);
-        let path = format!("shared-memory, then host-upload ({short}: pictures are made by another process");
+        let upload = crate::upload::path(&gpu.adapter);
+        let path = format!("shared-memory, then {upload}: pictures are made by another process");
         let name = worker.name().into();
         Self::of(
             gpu,
