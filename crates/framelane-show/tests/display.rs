@@ -4,6 +4,9 @@
 //! `FRAMELANE_SHOW_FRAMES` says how long the long test is.
 
 mod common;
+#[path = "../../../testing/device.rs"]
+#[allow(dead_code, reason = "other tests use its other parts")]
+mod test_device;
 
 use common::skip;
 use framelane::device::{Access, Device, Memory, Stream};
@@ -15,41 +18,19 @@ use framelane::tensor::{DType, TensorSpec};
 use framelane::{Batch, ErrorKind, Result, TensorView};
 use framelane_show::{Colours, Display, Frame, Layout, Offscreen, PaneOptions, Picture, Shown, TensorPane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+use test_device::TestDevice;
 
-/// The device under test and a display for it, if there is an adapter. On CUDA the test has it for itself until this is
-/// dropped: streams share a few queues of the hardware, so that one that is held up would hold up another test's.
+/// The device under test, for this test alone on CUDA, and a display for it, if there is an adapter.
 fn start() -> Option<(TestDevice, Display)> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let named = std::env::var("FRAMELANE_TEST_DEVICE");
-    let alone = named.is_ok().then(|| ALONE.lock().unwrap_or_else(|e| e.into_inner()));
-    let device = match named {
-        Ok(name) => {
-            let number = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
-            Device::cuda(number.unwrap_or_else(|| panic!("FRAMELANE_TEST_DEVICE={name} is no CUDA device")))
-                .unwrap()
-        }
-        Err(_) => Device::host_checked(),
-    };
+    let device = test_device::open(Device::host_checked, Device::cuda);
     match Display::offscreen(&device) {
-        Ok(display) => Some((TestDevice { device, _alone: alone }, display)),
+        Ok(display) => Some((device, display)),
         Err(why) => {
             skip(why);
             None
         }
-    }
-}
-
-struct TestDevice {
-    device: Device,
-    _alone: Option<MutexGuard<'static, ()>>,
-}
-
-impl std::ops::Deref for TestDevice {
-    type Target = Device;
-    fn deref(&self) -> &Device {
-        &self.device
     }
 }
 
