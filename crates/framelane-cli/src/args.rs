@@ -29,6 +29,7 @@ const PLAY_EXAMPLES: &str = "\
 Examples:
   framelane play                                  the built-in clip, twice as large
   framelane play holiday.mp4 --to result.mp4      a video of yours
+  framelane play left.mp4 right.mp4               two of them side by side, through one copy of the network
   framelane play /dev/video0 --model depth.onnx   a camera, through a network of yours
   framelane play photos/ --to results/            a folder of pictures
   ffmpeg -i in.mkv -f yuv4mpegpipe - | framelane play - --to out.y4m
@@ -36,6 +37,7 @@ Examples:
 
 Keys in the window:
   space pause   f full screen   s screenshot   b before/after (left and right move the divider)
+  wheel zoom    1 own size, 0 all of it    v the pixel under the mouse
   i figures     h all keys      q quit
 
 Exit codes:
@@ -45,8 +47,8 @@ Exit codes:
 #[command(after_help = PLAY_EXAMPLES)]
 pub struct PlayArgs {
     /// What to play: a video file, a folder of PNG or JPEG, an animated GIF, `-` (y4m on standard input),
-    /// testsrc[:WxH@FPS], or anything ffmpeg reads (rtsp://…, /dev/video0). Several are played one after the
-    /// other. Without any: the built-in clip
+    /// testsrc[:WxH@FPS], or anything ffmpeg reads (rtsp://…, /dev/video0). Several are shown side by side, or written
+    /// one after the other. Without any: the built-in clip
     #[arg(value_name = "INPUT")]
     pub inputs: Vec<String>,
 
@@ -82,7 +84,7 @@ pub struct PlayArgs {
     #[arg(long, value_enum, default_value_t = PolicyArg::Auto, hide_possible_values = false)]
     pub policy: PolicyArg,
 
-    /// Stop after N frames
+    /// Stop after N frames (of each input, side by side)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub frames: Option<u64>,
 

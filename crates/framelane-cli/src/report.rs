@@ -21,7 +21,7 @@ pub struct RunReport {
     pub output: String,
     /// Lanes that the network ran in.
     pub lanes: usize,
-    /// `fifo` or `latest`.
+    /// `fifo`, `latest`, or of several inputs `mixed`.
     pub policy: &'static str,
     /// Frames per second of the input, if it has a rate.
     pub input_fps: Option<f64>,

@@ -1,24 +1,25 @@
 //! A window's life: what it does at each event of the display server and of its panes.
 
+use crate::display::Display;
+use crate::hand::Hand;
 use crate::keys::{self, Action};
 use crate::link::{Link, Message, Wake};
-use crate::meter::{Meter, Rate};
-use crate::offscreen::Canvas;
-use crate::overlay::{Content, Divider, Info};
-use crate::pane::Slot;
-use crate::screen::{Acquired, Scene, Screen};
+use crate::overlay::{Content, Info, Value};
+use crate::screen::{Acquired, Open, Screen};
 use crate::screenshot;
-use crate::upload::{self, Upload};
-use crate::window::{WindowOptions, WindowReport};
+use crate::window::{Parts, WindowOptions, WindowReport};
 use framelane::Result;
+use framelane::frame::ImageSize;
+#[cfg(unix)]
+use framelane::share::Listener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use winit::application::ApplicationHandler;
-use winit::event::{ElementState, KeyEvent, MouseButton, WindowEvent};
+use winit::event::{ElementState, KeyEvent, MouseButton, MouseScrollDelta, WindowEvent};
 use winit::event_loop::{ActiveEventLoop, ControlFlow};
-use winit::window::{CursorIcon, Fullscreen, WindowId};
+use winit::window::{Fullscreen, WindowId};
 
 /// The numbers in title and overlay change no more often than this: faster nobody can read.
 const READING: Duration = Duration::from_millis(500);
@@ -30,89 +31,84 @@ const RETRY: Duration = Duration::from_millis(100);
 const PATIENCE: u32 = 3;
 /// A message stays this long.
 const MESSAGE: Duration = Duration::from_millis(3500);
-/// Points around the divider where the mouse takes hold of it.
-const GRIP: f64 = 12.0;
+/// Pictures of which nobody tells, a GPU's and other processes', are looked for as often: twice in a fast refresh.
+const LOOK: Duration = Duration::from_millis(2);
 
 pub(crate) struct App {
     options: WindowOptions,
     link: Arc<Link>,
     instance: wgpu::Instance,
     adapter: wgpu::Adapter,
-    /// `None` until the first frame.
+    display: Display,
+    #[cfg(unix)]
+    listener: Option<Listener>,
+    /// `None` until the first picture.
     screen: Option<Screen>,
-
-    /// The frame that is shown.
-    slot: Option<Slot>,
-    /// It is not on the device yet.
-    fresh: bool,
-    after: Upload,
-    before: Upload,
-    canvas: Option<Canvas>,
 
     paused: bool,
     info: bool,
     help: bool,
-    split: Option<f32>,
-    cursor: f64,
-    dragging: bool,
+    /// Mouse, divider, zoom.
+    hand: Hand,
+    /// The pixel that was read back last, and of which picture.
+    value: Option<(Asked, [u8; 3])>,
     /// Nobody can see the window.
     covered: bool,
     /// Times in a row that the surface gave nothing to draw into, for the same reason or because it is slow.
     refused: u32,
 
-    meter: Meter,
-    rate: Rate,
+    /// What is told of each pane, as of `rate_at`.
+    infos: Vec<Info>,
     rate_at: Option<Instant>,
     settle_at: Option<Instant>,
     /// The surface gave nothing to draw into: ask again then.
     retry_at: Option<Instant>,
+    look_at: Option<Instant>,
     message: Option<(String, Instant)>,
     last_screenshot: Option<PathBuf>,
     saving: Vec<JoinHandle<()>>,
 
-    taken: u64,
-    shown: u64,
     drawn: u64,
     closed_by_user: bool,
     failed: Result<()>,
 }
 
+/// A pixel of one picture: pane, column, row, and how many pictures the pane had shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    pane: usize,
+    x: usize,
+    y: usize,
+    presented: u64,
+}
+
 impl App {
-    pub(crate) fn new(
-        options: WindowOptions,
-        link: Arc<Link>,
-        instance: wgpu::Instance,
-        adapter: wgpu::Adapter,
-    ) -> Self {
+    pub(crate) fn new(options: WindowOptions, parts: Parts) -> Self {
+        let Parts { link, instance, adapter, display, #[cfg(unix)] listener } = parts;
         Self {
             options,
             link,
             instance,
             adapter,
+            display,
+            #[cfg(unix)]
+            listener,
             screen: None,
-            slot: None,
-            fresh: false,
-            after: Upload::default(),
-            before: Upload::default(),
-            canvas: None,
             paused: false,
             info: true,
             help: false,
-            split: None,
-            cursor: 0.0,
-            dragging: false,
+            hand: Hand::default(),
+            value: None,
             covered: false,
             refused: 0,
-            meter: Meter::new(),
-            rate: Rate::default(),
+            infos: Vec::new(),
             rate_at: None,
             settle_at: None,
             retry_at: None,
+            look_at: None,
             message: None,
             last_screenshot: None,
             saving: Vec::new(),
-            taken: 0,
-            shown: 0,
             drawn: 0,
             closed_by_user: false,
             failed: Ok(()),
@@ -126,56 +122,80 @@ impl App {
             let _ = save.join();
         }
         self.failed?;
+        // Pictures that wait for the window to be seen again no longer will be.
+        self.display.close();
+        let status = self.link.status().clone();
         Ok(WindowReport {
-            shown: self.shown,
-            replaced: self.link.replaced(),
-            // Also the one that waits for the window to be seen again: it no longer will be.
-            hidden: self.taken - self.shown,
+            panes: self.display.panes(),
             closed_by_user: self.closed_by_user,
-            path: self.link.path(),
-            age: self.meter.ages(),
+            readbacks: self.display.readbacks(),
+            path: status.path(),
+            age: self.display.ages(),
         })
     }
 
-    /// Take the newest frame, if there is one and the picture is not held.
-    fn take(&mut self) -> bool {
-        if self.paused {
-            return false;
-        }
-        self.link.disarm_wake();
-        let Some(slot) = self.link.mailbox.take() else { return false };
-        if let Some(old) = self.slot.replace(slot) {
-            self.link.mailbox.give_back(old);
-        }
-        self.fresh = true;
-        self.taken += 1;
-        true
+    fn size(&self) -> (u32, u32) {
+        self.screen.as_ref().map_or((0, 0), Screen::size)
     }
 
-    /// A frame is ready.
-    fn frame(&mut self, events: &ActiveEventLoop) -> Result<()> {
+    /// Look for workers, and for pictures of all panes; draw if there are any.
+    fn look(&mut self, events: &ActiveEventLoop) -> Result<()> {
+        self.admit()?;
+        if self.paused {
+            return Ok(());
+        }
+        self.link.disarm_wake();
+        // What cannot be seen is taken, too: a file plays on, a stream stays young, and nothing is drawn.
+        let visible = self.screen.is_none() || self.can_be_seen();
+        self.display.refresh(visible)?;
         if self.screen.is_none() {
             return self.appear(events);
         }
-        if !self.can_be_seen() {
-            // A file plays on, a stream stays young, and nothing is drawn.
-            self.take();
-        } else {
+        if visible && self.display.has_unseen() {
             self.redraw();
         }
         Ok(())
     }
 
-    /// Open the window for the first frame.
-    fn appear(&mut self, events: &ActiveEventLoop) -> Result<()> {
-        if !self.take() {
-            return Ok(());
+    #[cfg(unix)]
+    fn admit(&mut self) -> Result<()> {
+        let Some(listener) = &mut self.listener else { return Ok(()) };
+        while let Some(worker) = listener.accept(Duration::ZERO)? {
+            self.display.attach(worker);
+            self.rate_at = None;
+            self.link.status().panes = self.display.panes();
+            if let Some(screen) = &self.screen {
+                screen.window.request_redraw();
+            }
         }
-        let Some(size) = self.slot.as_ref().and_then(|slot| slot.picture.size) else { return Ok(()) };
-        let WindowOptions { title, policy, vsync, .. } = &self.options;
-        let screen = Screen::open(events, &self.instance, &self.adapter, title, size, *policy, *vsync)?;
-        self.link.set_path(upload::path(&screen.gpu.adapter));
-        self.screen = Some(screen);
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn admit(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether workers may still come.
+    fn listens(&self) -> bool {
+        #[cfg(unix)]
+        return self.listener.is_some();
+        #[cfg(not(unix))]
+        false
+    }
+
+    /// Open the window, if there is a picture or it shall be open without.
+    fn appear(&mut self, events: &ActiveEventLoop) -> Result<()> {
+        let panes = self.display.tiles(1, 1).count();
+        let first = (0..panes).find_map(|pane| self.display.sizes(pane));
+        let (columns, rows) = crate::display::grid(panes);
+        let tiled =
+            |(size, _): (ImageSize, _)| ImageSize { width: size.width * columns, height: size.height * rows };
+        let Some(picture) = self.options.size.or(first.map(tiled)) else { return Ok(()) };
+        let WindowOptions { title, vsync, .. } = &self.options;
+        let how = Open { title, picture, fifo: self.display.is_fifo(), vsync: *vsync };
+        let gpu = self.display.gpu().clone();
+        self.screen = Some(Screen::open(events, &self.instance, &self.adapter, gpu, &how)?);
         self.redraw();
         Ok(())
     }
@@ -188,7 +208,7 @@ impl App {
     }
 
     fn can_be_seen(&self) -> bool {
-        !self.covered && self.refused < PATIENCE && !self.is_minimised()
+        self.screen.is_some() && !self.covered && self.refused < PATIENCE && !self.is_minimised()
     }
 
     fn redraw(&self) {
@@ -198,14 +218,11 @@ impl App {
     }
 
     fn draw(&mut self) -> Result<()> {
-        if self.screen.is_none() || self.is_minimised() {
+        if self.is_minimised() {
             return Ok(());
         }
-        let acquired = match &mut self.screen {
-            Some(screen) => screen.acquire()?,
-            None => return Ok(()),
-        };
-        let target = match acquired {
+        let Some(screen) = &mut self.screen else { return Ok(()) };
+        let target = match screen.acquire()? {
             Acquired::Ready(target) => target,
             Acquired::Again => {
                 self.redraw();
@@ -213,96 +230,116 @@ impl App {
             }
             Acquired::Hidden => {
                 self.refused += 1;
-                self.take();
+                if !self.paused {
+                    self.link.disarm_wake();
+                    self.display.refresh(false)?;
+                }
                 self.retry_at = Some(Instant::now() + RETRY);
                 return Ok(());
             }
         };
         self.refused = 0;
-        // Only now, as late as can be: the wait for the refresh is over.
-        self.take();
-        // Taken now, or while the window was not there or not to be seen.
-        let new = self.fresh;
+        if !self.paused {
+            // Only now, as late as can be: the wait for the refresh is over.
+            self.display.make_room()?;
+            self.link.disarm_wake();
+            self.display.refresh(true)?;
+        }
         let now = Instant::now();
+        let (width, height) = self.size();
+        self.display.set_split(self.hand.split);
+        let fresh = self.display.draw(ImageSize { width: width as usize, height: height as usize })?;
+        if fresh > 0 {
+            self.settle_at = Some(now + SETTLE);
+        }
         self.read_numbers(now, false);
-        self.upload()?;
-        let content = self.content(now);
-        let (Some(screen), Some(after)) = (&mut self.screen, self.after.get()) else { return Ok(()) };
-        let before = self.before.get().zip(self.split);
-        screen.present(target, &Scene { after, before, content: &content })?;
+        let content = self.content(now)?;
+        let (Some(screen), Some(composed)) = (&mut self.screen, self.display.target()) else { return Ok(()) };
+        screen.present(target, &composed.view, &content)?;
         self.drawn += 1;
-        if new {
-            self.shown += 1;
-            if let Some(meta) = self.slot.as_ref().and_then(|slot| slot.meta.as_ref()) {
-                let now = Instant::now();
-                self.meter.shown(now, now.saturating_duration_since(meta.captured));
-                self.settle_at = Some(now + SETTLE);
-            }
-        }
-        Ok(())
-    }
-
-    /// Put the frame that was taken on the device.
-    fn upload(&mut self) -> Result<()> {
-        let (Some(screen), Some(slot)) = (&self.screen, &self.slot) else { return Ok(()) };
-        if std::mem::take(&mut self.fresh) {
-            self.after.put(&screen.gpu, &slot.picture)?;
-            self.before.put(&screen.gpu, &slot.before)?;
-        }
         Ok(())
     }
 
     /// Bring title and overlay up to date, if it is time or `must` be.
     fn read_numbers(&mut self, now: Instant, must: bool) {
-        if !must && self.rate_at.is_some_and(|at| now < at + READING) {
+        let statuses = self.display.panes();
+        let shown: u64 = statuses.iter().map(|pane| pane.presented).sum();
+        let due = must || self.rate_at.is_none_or(|at| now >= at + READING) || self.infos.len() != statuses.len();
+        if due {
+            // The first rates are of too few pictures to be kept on the screen for long.
+            self.rate_at = (shown > statuses.len() as u64).then_some(now);
+        }
+        let paused = self.paused.then(|| "paused".to_owned());
+        let mut infos = Vec::with_capacity(statuses.len());
+        for (n, status) in statuses.into_iter().enumerate() {
+            let (fps, age_ms) = match self.infos.get(n).filter(|_| !due) {
+                Some(old) => (old.fps, old.age_ms),
+                None => {
+                    let rate = self.display.rate(n, now);
+                    (rate.fps, rate.age.as_secs_f64() * 1e3)
+                }
+            };
+            let state = paused.clone().or(status.ended);
+            let (name, dropped) = (status.name, status.dropped);
+            infos.push(Info { tile: crate::rect::Rect::default(), name, fps, age_ms, dropped, state });
+        }
+        self.infos = infos;
+        if !due {
             return;
         }
-        self.rate = self.meter.rate(now);
-        // The first rates are of too few frames to be kept on the screen for long.
-        self.rate_at = (self.shown > 1).then_some(now);
-        if let Some(screen) = &self.screen {
-            let Rate { fps, age } = self.rate;
-            let title = match (self.state(), self.shown > 1) {
-                (Some(state), _) => format!("{} — {state}", self.options.title),
-                (None, true) => {
-                    format!("{} — {fps:.1} fps, {:.0} ms", self.options.title, age.as_secs_f64() * 1e3)
-                }
-                (None, false) => self.options.title.clone(),
-            };
-            screen.window.set_title(&title);
-        }
+        let Some(screen) = &self.screen else { return };
+        let title = &self.options.title;
+        let title = match (&self.infos[..], shown > 1) {
+            _ if self.paused => format!("{title} — paused"),
+            _ if self.has_ended() => format!("{title} — end"),
+            ([only], true) => format!("{title} — {:.1} fps, {:.0} ms", only.fps, only.age_ms),
+            _ => title.clone(),
+        };
+        screen.window.set_title(&title);
     }
 
-    fn state(&self) -> Option<&'static str> {
-        if self.paused {
-            Some("paused")
-        } else if self.link.has_ended() && !self.link.mailbox.has_ready() {
-            Some("end")
-        } else {
-            None
-        }
+    /// Whether no picture follows.
+    fn has_ended(&self) -> bool {
+        self.display.has_ended() && !self.listens()
     }
 
-    fn content(&self, now: Instant) -> Content {
-        let meta = self.slot.as_ref().and_then(|slot| slot.meta.as_ref());
-        // The meter has not seen the first frame yet: it is being drawn now.
-        let first = meta.filter(|_| self.shown == 0).map(|meta| now.saturating_duration_since(meta.captured));
-        let info = self.info.then(|| Info {
-            name: meta.map_or_else(|| self.options.title.clone(), |meta| meta.source.to_string()),
-            fps: self.rate.fps,
-            age_ms: first.unwrap_or(self.rate.age).as_secs_f64() * 1e3,
-            dropped: self.link.replaced(),
-            state: self.state(),
-        });
+    fn content(&mut self, now: Instant) -> Result<Content> {
+        let (width, height) = self.size();
+        let tiles: Vec<_> = self.display.tiles(width, height).collect();
+        let mut infos = Vec::new();
+        if self.info {
+            infos.clone_from(&self.infos);
+            infos.iter_mut().zip(&tiles).for_each(|(info, (_, tile))| info.tile = *tile);
+        }
+        let value = if self.hand.value { self.value(width, height)? } else { None };
         let message = self.message.as_ref().filter(|(_, until)| now < *until).map(|(text, _)| text.clone());
-        Content { info, divider: self.divider(), help: self.help.then(|| self.link.path()), message }
+        Ok(Content {
+            infos,
+            dividers: self.hand.dividers(&self.display, width, height),
+            value,
+            notice: tiles.is_empty().then(|| self.options.notice.clone()).flatten(),
+            help: self.help.then(|| self.link.status().path()),
+            message,
+        })
     }
 
-    /// The divider, if it is on and there is something on both of its sides.
-    fn divider(&self) -> Option<Divider> {
-        let (screen, after, before) = (self.screen.as_ref()?, self.after.get()?, self.before.get()?);
-        let rect = screen.rect(after.size);
-        Some(Divider { x: rect.column(self.split?), rect, before: before.size, after: after.size })
+    /// The pixel under the mouse. Read back only if it is another one, or of another picture.
+    fn value(&mut self, width: u32, height: u32) -> Result<Option<Value>> {
+        let Some((pane, x, y, pixel)) = self.hand.pixel(&self.display, width, height) else {
+            self.value = None;
+            return Ok(None);
+        };
+        let presented = self.display.panes().get(pane).map_or(0, |status| status.presented);
+        let asked = Asked { pane, x, y, presented };
+        let rgb = match self.value {
+            Some((of, rgb)) if of == asked => rgb,
+            _ => {
+                let Some(rgb) = self.display.read_pixel(pane, x, y)? else { return Ok(None) };
+                rgb
+            }
+        };
+        self.value = Some((asked, rgb));
+        Ok(Some(Value { pixel, rgb, text: value_text(x, y, rgb) }))
     }
 
     fn say(&mut self, text: impl Into<String>) {
@@ -311,6 +348,7 @@ impl App {
     }
 
     fn act(&mut self, action: Action, events: &ActiveEventLoop) -> Result<()> {
+        let (width, height) = self.size();
         match action {
             Action::Pause => {
                 self.paused = !self.paused;
@@ -318,14 +356,18 @@ impl App {
             }
             Action::FullScreen => self.set_full_screen(!self.is_full_screen()),
             Action::Screenshot => self.screenshot()?,
-            Action::Split if self.split.is_some() => self.split = None,
-            Action::Split if self.before.get().is_none() => {
+            Action::Split if self.hand.split.is_some() => self.hand.split = None,
+            Action::Split if !self.has_before() => {
                 self.say("This stream has no picture from before the network");
             }
-            Action::Split => self.split = Some(0.5),
+            Action::Split => self.hand.split = Some(0.5),
             Action::MoveDivider(step) => {
-                self.split = self.split.map(|split| (split + step).clamp(0.0, 1.0));
+                self.hand.split = self.hand.split.map(|split| (split + step).clamp(0.0, 1.0));
             }
+            Action::Zoom(factor) => self.hand.zoom(&mut self.display, width, height, factor)?,
+            Action::Fit => self.hand.fit(&mut self.display, width, height)?,
+            Action::OwnSize => self.hand.own_size(&mut self.display, width, height)?,
+            Action::Value => self.hand.value = !self.hand.value,
             Action::Info => self.info = !self.info,
             Action::Help => self.help = !self.help,
             Action::Back if self.help => self.help = false,
@@ -334,6 +376,10 @@ impl App {
         }
         self.redraw();
         Ok(())
+    }
+
+    fn has_before(&self) -> bool {
+        self.display.tiles(1, 1).any(|(pane, _)| self.display.sizes(pane).is_some_and(|(_, before)| before.is_some()))
     }
 
     fn is_full_screen(&self) -> bool {
@@ -348,18 +394,19 @@ impl App {
 
     fn close(&mut self, events: &ActiveEventLoop, by_user: bool) {
         self.closed_by_user = by_user;
-        self.link.mailbox.close();
+        self.display.close();
         events.exit();
     }
 
-    /// Save what the pane shows, at the picture's own size: drawn once more, read back.
+    /// Save what the pane under the mouse shows, or the first one, at the picture's own size.
     fn screenshot(&mut self) -> Result<()> {
-        let (Some(screen), Some(after)) = (&self.screen, self.after.get()) else { return Ok(()) };
-        let Some(meta) = self.slot.as_ref().and_then(|slot| slot.meta.as_ref()) else { return Ok(()) };
-        let before = self.before.get().zip(self.split);
-        let canvas = self.canvas.get_or_insert_with(|| Canvas::new(&screen.gpu));
-        let rgb = canvas.draw(&screen.gpu, after, before, after.size, None)?;
-        let saving = screenshot::save(self.link.clone(), meta, before.is_some(), rgb, after.size);
+        let (width, height) = self.size();
+        let pane = self.hand.pane(&self.display, width, height).unwrap_or(0);
+        let Some(meta) = self.display.meta(pane).cloned() else { return Ok(()) };
+        let has_before = self.display.sizes(pane).is_some_and(|(_, before)| before.is_some());
+        let Some((rgb, size)) = self.display.read_pane(pane)? else { return Ok(()) };
+        let split = has_before && self.hand.split.is_some();
+        let saving = screenshot::save(self.link.clone(), &meta, split, rgb, size);
         self.saving.retain(|save| !save.is_finished());
         match saving {
             Ok(save) => self.saving.push(save),
@@ -374,44 +421,45 @@ impl App {
         }
         match keys::action(&key.logical_key) {
             // A key that is held moves the divider on, but does not pause and go on and pause.
-            Some(action) if !key.repeat || matches!(action, Action::MoveDivider(_)) => {
+            Some(action) if !key.repeat || matches!(action, Action::MoveDivider(_) | Action::Zoom(_)) => {
                 self.act(action, events)
             }
             _ => Ok(()),
         }
     }
 
-    fn mouse_moved(&mut self, x: f64) {
-        self.cursor = x;
-        if self.dragging {
-            self.drag();
-        }
-        if let Some(screen) = &self.screen {
-            let grip = self.dragging || self.over_divider();
-            screen.window.set_cursor(if grip { CursorIcon::EwResize } else { CursorIcon::Default });
-        }
-    }
-
-    fn over_divider(&self) -> bool {
-        let scale = self.screen.as_ref().map_or(1.0, |screen| screen.window.scale_factor());
-        self.divider().is_some_and(|divider| (f64::from(divider.x) - self.cursor).abs() <= GRIP * scale)
-    }
-
-    fn drag(&mut self) {
-        if let Some(divider) = self.divider() {
-            self.split = Some(divider.rect.share(self.cursor));
+    fn mouse_moved(&mut self, x: f64, y: f64) -> Result<()> {
+        let (width, height) = self.size();
+        let Some(screen) = &self.screen else { return Ok(()) };
+        let scale = screen.window.scale_factor();
+        let (icon, changed) = self.hand.moved(&mut self.display, width, height, x, y, scale)?;
+        screen.window.set_cursor(icon);
+        if changed {
             self.redraw();
         }
+        Ok(())
+    }
+
+    fn wheel(&mut self, delta: MouseScrollDelta) -> Result<()> {
+        let (width, height) = self.size();
+        let steps = match delta {
+            MouseScrollDelta::LineDelta(_, y) => f64::from(y),
+            MouseScrollDelta::PixelDelta(by) => by.y / 40.0,
+        };
+        self.hand.zoom(&mut self.display, width, height, keys::MAGNIFY.powf(steps))?;
+        self.redraw();
+        Ok(())
     }
 
     fn window_event(&mut self, event: WindowEvent, events: &ActiveEventLoop) -> Result<()> {
+        let (width, height) = self.size();
         match event {
             WindowEvent::RedrawRequested => self.draw()?,
             WindowEvent::CloseRequested => self.close(events, true),
             WindowEvent::Resized(size) => {
                 if let Some(screen) = &mut self.screen {
                     screen.resize(size);
-                    screen.gpu.check()?;
+                    self.display.gpu().check()?;
                 }
                 self.redraw();
             }
@@ -421,10 +469,17 @@ impl App {
                 self.redraw();
             }
             WindowEvent::KeyboardInput { event, is_synthetic: false, .. } => self.key(&event, events)?,
-            WindowEvent::CursorMoved { position, .. } => self.mouse_moved(position.x),
-            WindowEvent::MouseInput { state, button: MouseButton::Left, .. } => {
-                self.dragging = state == ElementState::Pressed && self.over_divider();
+            WindowEvent::CursorMoved { position, .. } => self.mouse_moved(position.x, position.y)?,
+            WindowEvent::CursorLeft { .. } => {
+                self.hand.left();
+                self.redraw();
             }
+            WindowEvent::MouseWheel { delta, .. } => self.wheel(delta)?,
+            WindowEvent::MouseInput { state: ElementState::Pressed, button: MouseButton::Left, .. } => {
+                let scale = self.screen.as_ref().map_or(1.0, |screen| screen.window.scale_factor());
+                self.hand.pressed(&self.display, width, height, scale);
+            }
+            WindowEvent::MouseInput { button: MouseButton::Left, .. } => self.hand.released(),
             _ => {}
         }
         Ok(())
@@ -432,9 +487,10 @@ impl App {
 
     fn wake(&mut self, wake: Wake, events: &ActiveEventLoop) -> Result<()> {
         match wake {
-            Wake::Frame => self.frame(events)?,
+            Wake::Picture => self.look(events)?,
             Wake::Close => self.close(events, false),
             Wake::End => {
+                self.look(events)?;
                 self.read_numbers(Instant::now(), true);
                 self.redraw();
             }
@@ -458,22 +514,59 @@ impl App {
     fn tell_status(&self) {
         let mut status = self.link.status();
         status.open = self.screen.is_some();
-        status.size = self.screen.as_ref().map_or((0, 0), Screen::size);
-        status.shown = self.shown;
-        status.hidden = self.taken - self.shown - u64::from(self.fresh);
+        status.size = self.size();
+        status.panes = self.display.panes();
         status.drawn = self.drawn;
+        status.readbacks = self.display.readbacks();
         status.paused = self.paused;
-        status.split = self.split;
+        status.split = self.hand.split;
+        status.value = self.value.map(|(asked, rgb)| value_text(asked.x, asked.y, rgb));
         status.info = self.info;
         status.help = self.help;
         status.full_screen = self.is_full_screen();
+        status.ended = self.has_ended();
         status.screenshot.clone_from(&self.last_screenshot);
+    }
+
+    /// Do what is due now. When to come again for what is due later; `None`: when something happens.
+    fn due(&mut self, events: &ActiveEventLoop) -> Result<Option<Instant>> {
+        let now = Instant::now();
+        if self.settle_at.is_some_and(|at| now >= at) {
+            self.settle_at = None;
+            self.read_numbers(now, true);
+            self.redraw();
+        }
+        if self.retry_at.is_some_and(|at| now >= at) {
+            self.retry_at = None;
+            self.redraw();
+        }
+        if self.message.as_ref().is_some_and(|(_, until)| now >= *until) {
+            self.message = None;
+            self.redraw();
+        }
+        if self.look_at.is_some_and(|at| now >= at) {
+            self.look(events)?;
+        }
+        let asks = self.listens() || !self.paused && self.display.is_to_be_asked();
+        self.look_at = asks.then_some(now + LOOK);
+        let message_ends = self.message.as_ref().map(|(_, until)| *until);
+        Ok([self.settle_at, self.retry_at, self.look_at, message_ends].into_iter().flatten().min())
     }
 }
 
+/// `12, 30: 255 128 0`.
+fn value_text(x: usize, y: usize, [r, g, b]: [u8; 3]) -> String {
+    format!("{x}, {y}: {r} {g} {b}")
+}
+
 impl ApplicationHandler<Message> for App {
-    // The window appears with the first frame, not when the loop begins.
-    fn resumed(&mut self, _: &ActiveEventLoop) {}
+    /// The window appears with the first picture, not when the loop begins, unless its size was given.
+    fn resumed(&mut self, events: &ActiveEventLoop) {
+        if self.screen.is_none() {
+            let looked = self.look(events);
+            self.note(looked, events);
+        }
+    }
 
     fn user_event(&mut self, events: &ActiveEventLoop, message: Message) {
         if message.window == self.link.window() {
@@ -490,29 +583,16 @@ impl ApplicationHandler<Message> for App {
     }
 
     fn about_to_wait(&mut self, events: &ActiveEventLoop) {
-        let now = Instant::now();
-        if self.settle_at.is_some_and(|at| now >= at) {
-            self.settle_at = None;
-            self.read_numbers(now, true);
-            self.redraw();
-        }
-        if self.retry_at.is_some_and(|at| now >= at) {
-            self.retry_at = None;
-            self.redraw();
-        }
-        if self.message.as_ref().is_some_and(|(_, until)| now >= *until) {
-            self.message = None;
-            self.redraw();
+        match self.due(events) {
+            Ok(next) => events.set_control_flow(next.map_or(ControlFlow::Wait, ControlFlow::WaitUntil)),
+            Err(error) => self.note(Err(error), events),
         }
         // A picture that nobody sees is not waited for: a run would not end before somebody looks.
-        let waits = self.link.mailbox.has_ready() || self.fresh && self.can_be_seen();
-        let over = self.link.has_ended() && !waits;
+        let waits = self.display.is_to_be_asked() || self.display.has_unseen() && self.can_be_seen();
+        let over = self.has_ended() && !waits;
         if over && (self.options.close_at_end || self.screen.is_none()) {
             self.close(events, false);
         }
-        let message_ends = self.message.as_ref().map(|(_, until)| *until);
-        let next = [self.settle_at, self.retry_at, message_ends].into_iter().flatten().min();
-        events.set_control_flow(next.map_or(ControlFlow::Wait, ControlFlow::WaitUntil));
         self.tell_status();
     }
 

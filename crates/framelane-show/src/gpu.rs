@@ -2,6 +2,7 @@
 
 use crate::caught::quietly;
 use crate::interop;
+use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,12 @@ impl fmt::Display for AdapterInfo {
 }
 
 impl AdapterInfo {
-    /// How a way that pictures take to it is named in reports: `host-upload (llvmpipe, Vulkan)`.
+    /// How the way over the host is named in reports: `host-upload (llvmpipe, Vulkan)`.
+    pub(crate) fn uploaded_to(&self) -> String {
+        self.reached_by("host-upload")
+    }
+
+    /// How a way that pictures take to it is named in reports.
     pub(crate) fn reached_by(&self, way: &str) -> String {
         format!("{way} ({}", self.to_string().replacen(" (", ", ", 1))
     }
@@ -179,6 +185,24 @@ impl Gpu {
         })
     }
 
+    /// The size as the adapter counts it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for more pixels a side than it takes.
+    pub(crate) fn extent(&self, size: ImageSize) -> Result<wgpu::Extent3d> {
+        let side = |n: usize| u32::try_from(n).ok().filter(|&n| n <= self.max_side);
+        match (side(size.width), side(size.height)) {
+            (Some(width), Some(height)) => Ok(wgpu::Extent3d { width, height, depth_or_array_layers: 1 }),
+            _ => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "a picture of {size} pixels cannot be shown: {} takes {} pixels a side (make it smaller first)",
+                    self.adapter, self.max_side
+                ),
+            )),
+        }
+    }
+
     /// A picture of 8 bits a colour, whose numbers are read and written as they are.
     pub(crate) fn texture(
         &self,
@@ -235,5 +259,6 @@ mod tests {
             driver: String::new(),
         };
         assert_eq!(info.to_string(), "llvmpipe (Vulkan)");
+        assert_eq!(info.uploaded_to(), "host-upload (llvmpipe, Vulkan)");
     }
 }

@@ -11,6 +11,14 @@ pub(crate) enum Action {
     Split,
     /// Move the divider by this share of the picture's width.
     MoveDivider(f32),
+    /// Larger or smaller by this factor, around the mouse.
+    Zoom(f64),
+    /// The whole picture.
+    Fit,
+    /// A pixel of the picture on each of the screen.
+    OwnSize,
+    /// The pixel under the mouse, in numbers.
+    Value,
     Info,
     Help,
     /// Escape: leave the help, then full screen, then the window.
@@ -25,6 +33,11 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("s", "save a screenshot"),
     ("b", "before and after"),
     ("left right", "move the divider"),
+    ("wheel + -", "larger and smaller"),
+    ("drag", "move the picture"),
+    ("1", "its own size"),
+    ("0", "all of it"),
+    ("v", "the pixel under the mouse"),
     ("i", "rate, age and drops"),
     ("h", "these keys"),
     ("q", "close"),
@@ -32,6 +45,9 @@ pub(crate) const HELP: &[(&str, &str)] = &[
 
 /// One hundredth of the picture's width.
 const STEP: f32 = 0.01;
+
+/// What one step of the wheel or the keys magnifies by.
+pub(crate) const MAGNIFY: f64 = 1.25;
 
 pub(crate) fn action(key: &Key) -> Option<Action> {
     Some(match key {
@@ -46,6 +62,11 @@ pub(crate) fn action(key: &Key) -> Option<Action> {
             "f" => Action::FullScreen,
             "s" => Action::Screenshot,
             "b" => Action::Split,
+            "+" | "=" => Action::Zoom(MAGNIFY),
+            "-" => Action::Zoom(1.0 / MAGNIFY),
+            "0" => Action::Fit,
+            "1" => Action::OwnSize,
+            "v" => Action::Value,
             "i" => Action::Info,
             "h" | "?" => Action::Help,
             "q" => Action::Close,

@@ -1,28 +1,24 @@
-//! Windows that show frames: from any thread, by the newest or one by one, with before and after.
+//! Displays that show tensors: on the screen or in memory, from any thread, by the newest or one by one.
 //!
-//! [`Window::open`] on the main thread gives a window and its [`Pane`]; other threads push frames with
-//! [`Pane::show`] while the main thread is in [`Window::run`]. Where there is no screen, opening is an
-//! error that says so, and [`Offscreen`] draws the same pictures into memory.
-//!
-//! [`Display`] is the other way: tensors of a device ([`Picture`]), shown by their producers' own streams
-//! ([`TensorPane::show`]) and drawn side by side into memory; on CUDA without a copy to the host.
+//! A [`Window`] or a [`Display`] has panes. A producer shows image tensors ([`Picture`]) on its pane by
+//! [`TensorPane::show`]: one kernel on the producer's own stream, and no wait. On CUDA the picture never leaves the GPU;
+//! where memory cannot be shared it is uploaded from the host, and [`TensorPane::path`] says why. Worker processes get
+//! panes, too ([`Display::attach`], [`Window::listen`]). Where there is no screen, opening a window is an error that says
+//! so, and [`Display::offscreen`] draws the same into memory.
 //!
 //! # Reading order
 //!
-//! For tensors: `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image`
-//! → `interop` (memory that Vulkan makes and CUDA maps) → `display/place` (what a pane shows now, workers' too) →
-//! `display/compose` (drawing).
-//!
-//! For windows: `pane` (what users hold) → `mailbox` (three slots, two policies) → `link` (what the threads share) →
-//! `window` → `app` (what happens at each event) → `screen` (the surface) → `upload` (host memory to texture)
-//! → `view` (fit, letterbox, split) → `overlay` (text) → `offscreen`. Around them: `server` and `events`
-//! (the display server), `gpu` (the adapter), `keys`, `meter`, `pace`, `screenshot`, `caught`.
-//!
-//! The view knows nothing of how a picture came onto the device: both ways leave it a texture.
+//! `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image` → `interop`
+//! (memory that Vulkan makes and CUDA maps) → `display/place` (what a pane shows now, workers' too) → `display/compose`
+//! (drawing) → `window` → `app` (what happens at each event) → `hand` (the mouse) → `screen` (the surface) → `blit` →
+//! `overlay` (text). Around them: `rect` (fit and zoom), `display/watch` and `link` (what threads tell each other),
+//! `server`, `events` and `probe` (the display server), `gpu` (the adapter), `readback`, `keys`, `meter`, `pace`,
+//! `screenshot`, `caught`.
 
 #![deny(unsafe_code)]
 
 mod app;
+mod blit;
 mod caught;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
@@ -30,30 +26,30 @@ mod common;
 mod display;
 mod events;
 mod gpu;
+mod hand;
 #[cfg_attr(target_vendor = "apple", path = "interop_none.rs")]
 #[allow(unsafe_code, reason = "Vulkan's own calls")]
 mod interop;
 mod keys;
 mod link;
-mod mailbox;
 mod meter;
-mod offscreen;
 mod overlay;
 mod pace;
-mod pane;
+mod probe;
+mod readback;
+mod rect;
 mod screen;
 mod screenshot;
 mod server;
-mod upload;
-mod view;
 mod window;
 
-pub use display::{Colours, Display, Layout, PaneOptions, PaneStatus, Picture, TensorPane};
+pub use display::{
+    Colours, Display, Layout, PaneOptions, PaneStatus, Picture, Seen, Shown, TensorPane,
+};
 pub use framelane::ring::Policy;
 pub use gpu::{AdapterInfo, adapters};
 pub use link::WindowStatus;
 pub use meter::Ages;
-pub use offscreen::Offscreen;
 pub use pace::Pace;
-pub use pane::{Frame, Pane, Shown};
+pub use rect::Zoom;
 pub use window::{Window, WindowHandle, WindowOptions, WindowReport, available};

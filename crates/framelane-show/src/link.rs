@@ -1,19 +1,17 @@
 //! What a window, its panes and its handles share.
 
-use crate::mailbox::Mailbox;
-use crate::pane::Slot;
-use framelane::ring::Policy;
+use crate::display::PaneStatus;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use winit::event_loop::EventLoopProxy;
 
 /// What other threads tell the window's event loop.
 #[derive(Debug)]
 pub(crate) enum Wake {
-    /// A frame is ready.
-    Frame,
-    /// No more frames will come.
+    /// A pane has a picture.
+    Picture,
+    /// A pane has no producer any more.
     End,
     /// Close the window.
     Close,
@@ -32,64 +30,80 @@ pub(crate) struct Message {
 /// What a window looks like from outside, at one moment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WindowStatus {
-    /// Whether it is on the screen: from the first frame until it is closed.
+    /// Whether it is on the screen: from the first picture, or as [`WindowOptions::size`](crate::WindowOptions::size)
+    /// says, until it is closed.
     pub open: bool,
     /// Width and height inside, in pixels of the screen.
     pub size: (u32, u32),
-    /// Frames handed to the screen.
-    pub shown: u64,
-    /// Frames taken while the window was minimised or covered.
-    pub hidden: u64,
-    /// Frames that a newer one replaced before they were taken.
-    pub replaced: u64,
+    /// What each pane showed.
+    pub panes: Vec<PaneStatus>,
     /// Times the window was drawn: also after a key, a resize, a new number in the overlay.
     pub drawn: u64,
-    /// Whether the picture is held.
+    /// Times that something was read back from the adapter: screenshots, and the numbers of pixels.
+    pub readbacks: u64,
+    /// Whether the pictures are held.
     pub paused: bool,
     /// Where the before/after divider is, from 0 (left) to 1 (right), if it is on.
     pub split: Option<f32>,
-    /// Whether the line of numbers is shown.
+    /// The pixel under the mouse and its numbers, if they are shown: `12, 30: 255 128 0`.
+    pub value: Option<String>,
+    /// Whether the lines of numbers are shown.
     pub info: bool,
     /// Whether the keys are shown.
     pub help: bool,
     /// Whether the window fills the screen.
     pub full_screen: bool,
-    /// Whether the stream has ended.
+    /// Whether all panes have ended.
     pub ended: bool,
     /// The last screenshot that was written.
     pub screenshot: Option<PathBuf>,
 }
 
+impl WindowStatus {
+    /// Pictures handed to the screen.
+    pub fn shown(&self) -> u64 {
+        self.panes.iter().map(|pane| pane.presented).sum()
+    }
+
+    /// Pictures that newer ones overtook.
+    pub fn dropped(&self) -> u64 {
+        self.panes.iter().map(|pane| pane.dropped).sum()
+    }
+
+    /// Pictures taken while the window was minimised or covered.
+    pub fn hidden(&self) -> u64 {
+        self.panes.iter().map(|pane| pane.hidden).sum()
+    }
+
+    /// The ways that pictures take, each once, in one line.
+    pub fn path(&self) -> String {
+        let mut paths: Vec<&str> = Vec::new();
+        for pane in &self.panes {
+            if !paths.contains(&&*pane.path) {
+                paths.push(&pane.path);
+            }
+        }
+        paths.join("; ")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) mailbox: Mailbox<Slot>,
     window: u64,
     // The mutex makes it `Sync` on systems where the proxy is not.
     proxy: Mutex<EventLoopProxy<Message>>,
-    /// A wake for a frame is on its way: the loop is not sent another before it has looked.
+    /// A wake for a picture is on its way: the loop is not sent another before it has looked.
     woken: AtomicBool,
-    ended: AtomicBool,
-    replaced: AtomicU64,
     status: Mutex<WindowStatus>,
-    path: Mutex<String>,
 }
 
 impl Link {
-    pub(crate) fn new(
-        window: u64,
-        policy: Policy,
-        proxy: EventLoopProxy<Message>,
-        path: String,
-    ) -> Arc<Self> {
+    pub(crate) fn new(window: u64, proxy: EventLoopProxy<Message>) -> Arc<Self> {
         Arc::new(Self {
-            mailbox: Mailbox::new(policy),
             window,
             proxy: Mutex::new(proxy),
             woken: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            replaced: AtomicU64::new(0),
             status: Mutex::new(WindowStatus { info: true, ..WindowStatus::default() }),
-            path: Mutex::new(path),
         })
     }
 
@@ -97,53 +111,26 @@ impl Link {
         self.window
     }
 
-    /// Tell the event loop something. A loop that is gone need not be told: its mailbox is closed.
+    /// Tell the event loop something. A loop that is gone need not be told: its display is closed.
     pub(crate) fn wake(&self, wake: Wake) {
         let _ = lock(&self.proxy).send_event(Message { window: self.window, wake });
     }
 
-    /// `true` if the caller is to send [`Wake::Frame`].
+    /// `true` if the caller is to send [`Wake::Picture`].
     ///
-    /// The writer fills the mailbox before it claims, the presenter disarms before it looks into the
-    /// mailbox: a frame that was not announced is therefore always found.
+    /// The producer publishes before it claims, the presenter disarms before it looks into the panes: a picture that was
+    /// not announced is therefore always found.
     pub(crate) fn claim_wake(&self) -> bool {
         !self.woken.swap(true, Ordering::SeqCst)
     }
 
-    /// The presenter is about to look into the mailbox.
+    /// The presenter is about to look into the panes.
     pub(crate) fn disarm_wake(&self) {
         self.woken.store(false, Ordering::SeqCst);
     }
 
-    /// No more frames will come. Told once.
-    pub(crate) fn end(&self) {
-        if !self.ended.swap(true, Ordering::SeqCst) {
-            self.wake(Wake::End);
-        }
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn count_replaced(&self) {
-        self.replaced.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn replaced(&self) -> u64 {
-        self.replaced.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn status(&self) -> MutexGuard<'_, WindowStatus> {
         lock(&self.status)
-    }
-
-    pub(crate) fn path(&self) -> String {
-        lock(&self.path).clone()
-    }
-
-    pub(crate) fn set_path(&self, path: String) {
-        *lock(&self.path) = path;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::gpu::Gpu;
 use crate::keys::HELP;
-use crate::view::Rect;
+use crate::rect::{Placed, Rect};
 use egui::{Align2, Color32, FontId, Painter, Pos2, Stroke, pos2, vec2};
 use egui_wgpu::{RendererOptions, ScreenDescriptor};
 use framelane::frame::ImageSize;
@@ -16,34 +16,52 @@ const MARGIN: f32 = 10.0;
 /// Points between a plate's edge and its text.
 const PADDING: egui::Vec2 = vec2(9.0, 5.0);
 const SIZE: f32 = 13.0;
+/// Points between the parts of a plate.
+const GAP: f32 = 14.0;
 
-/// The line of numbers.
+/// A pane's line of numbers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Info {
+    /// The pane's part of the target.
+    pub(crate) tile: Rect,
     pub(crate) name: String,
     pub(crate) fps: f64,
     pub(crate) age_ms: f64,
     pub(crate) dropped: u64,
-    /// `paused` or `end`, if so.
-    pub(crate) state: Option<&'static str>,
+    /// `paused`, or why nothing follows, if so.
+    pub(crate) state: Option<String>,
 }
 
-/// The divider, and what lies on its two sides.
+/// A pane's divider, and what lies on its two sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Divider {
+    /// The pane's part of the target.
+    pub(crate) tile: Rect,
     /// Target column.
-    pub(crate) x: u32,
-    /// The picture's rectangle in the target.
-    pub(crate) rect: Rect,
+    pub(crate) x: f64,
+    /// Where the picture lies in the target.
+    pub(crate) placed: Placed,
     pub(crate) before: ImageSize,
     pub(crate) after: ImageSize,
+}
+
+/// One pixel in numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Value {
+    /// Where the pixel lies in the target: left, top, width, height.
+    pub(crate) pixel: [f64; 4],
+    pub(crate) rgb: [u8; 3],
+    pub(crate) text: String,
 }
 
 /// Everything that may be written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Content {
-    pub(crate) info: Option<Info>,
-    pub(crate) divider: Option<Divider>,
+    pub(crate) infos: Vec<Info>,
+    pub(crate) dividers: Vec<Divider>,
+    pub(crate) value: Option<Value>,
+    /// What stands in the middle of a window that has no picture yet.
+    pub(crate) notice: Option<String>,
     /// The keys, and below them how frames get to the screen.
     pub(crate) help: Option<String>,
     /// A passing message.
@@ -128,14 +146,34 @@ impl Overlay {
 }
 
 fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
-    if let Some(divider) = &content.divider {
-        paint_divider(painter, scale, divider);
+    let in_points = |tile: Rect| {
+        let points = |n: u32| n as f32 / scale;
+        egui::Rect::from_min_size(
+            pos2(points(tile.x), points(tile.y)),
+            vec2(points(tile.width), points(tile.height)),
+        )
+    };
+    for divider in &content.dividers {
+        let tile = in_points(divider.tile);
+        paint_divider(&painter.with_clip_rect(tile), tile, scale, divider);
+    }
+    if let Some(value) = &content.value {
+        paint_value(painter, screen, scale, value);
     }
     // Messages stand below the numbers: the bottom belongs to the labels of the divider.
     let mut below = screen.top() + MARGIN;
-    if let Some(info) = &content.info {
-        let at = screen.left_top() + vec2(MARGIN, MARGIN);
-        below = plate(painter, at, Align2::LEFT_TOP, &info_parts(info)).bottom() + MARGIN / 2.0;
+    for (n, info) in content.infos.iter().enumerate() {
+        let tile = in_points(info.tile);
+        let painter = painter.with_clip_rect(tile);
+        let parts = info_parts(&painter, info, tile.width() - 2.0 * MARGIN);
+        let plate = plate(&painter, tile.left_top() + vec2(MARGIN, MARGIN), Align2::LEFT_TOP, &parts);
+        if n == 0 {
+            below = plate.bottom() + MARGIN / 2.0;
+        }
+    }
+    if let Some(notice) = &content.notice {
+        let parts = [(shortened(notice, 90), TEXT)];
+        plate(painter, screen.center(), Align2::CENTER_CENTER, &parts);
     }
     if let Some(message) = &content.message {
         let at = pos2(screen.left() + MARGIN, below);
@@ -146,16 +184,31 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
     }
 }
 
-fn info_parts(info: &Info) -> Vec<(String, Color32)> {
-    let mut parts = vec![
-        (shortened(&info.name, 48), TEXT),
+/// As much as fits into `room`: the name and the state stay, shortened if need be.
+fn info_parts(painter: &Painter, info: &Info, room: f32) -> Vec<(String, Color32)> {
+    let numbers = [
         // No rate can be told of one frame, or of a stream that has gone silent.
         (if info.fps > 0.0 { format!("{:.1} fps", info.fps) } else { "– fps".into() }, DIM),
         (format!("{} old", duration(info.age_ms)), DIM),
         (format!("{} dropped", info.dropped), if info.dropped == 0 { DIM } else { ACCENT }),
     ];
-    parts.extend(info.state.map(|state| (state.to_owned(), ACCENT)));
-    parts
+    let state = info.state.iter().map(|state| (state.clone(), ACCENT));
+    let parts = |most: usize, numbers: &[(String, Color32)]| {
+        let name = (shortened(&info.name, most), TEXT);
+        [name].into_iter().chain(numbers.iter().cloned()).chain(state.clone()).collect::<Vec<_>>()
+    };
+    let widths = [(48, 3), (24, 3), (24, 2), (24, 1), (16, 1), (16, 0), (8, 0)];
+    let all = widths.map(|(most, count)| parts(most, &numbers[..count]));
+    let fits = |parts: &Vec<_>| width(painter, parts) <= room;
+    all.iter().find(|parts| fits(parts)).unwrap_or(&all[all.len() - 1]).clone()
+}
+
+/// Of a plate with these parts.
+fn width(painter: &Painter, parts: &[(String, Color32)]) -> f32 {
+    let one = |text: &String| {
+        painter.layout_no_wrap(text.clone(), FontId::proportional(SIZE), TEXT).size().x
+    };
+    parts.iter().map(|(text, _)| one(text) + GAP).sum::<f32>() - GAP + 2.0 * PADDING.x
 }
 
 fn duration(ms: f64) -> String {
@@ -180,7 +233,6 @@ fn shortened(name: &str, most: usize) -> String {
 
 /// Write `parts` side by side on a plate that lies at `at` by its `anchor`, and stays on the screen's left.
 fn plate(painter: &Painter, at: Pos2, anchor: Align2, parts: &[(String, Color32)]) -> egui::Rect {
-    const GAP: f32 = 14.0;
     let galleys: Vec<_> = parts
         .iter()
         .map(|(text, color)| painter.layout_no_wrap(text.clone(), FontId::proportional(SIZE), *color))
@@ -199,11 +251,18 @@ fn plate(painter: &Painter, at: Pos2, anchor: Align2, parts: &[(String, Color32)
     rect
 }
 
-fn paint_divider(painter: &Painter, scale: f32, divider: &Divider) {
-    let to_points = |n: u32| n as f32 / scale;
-    let (x, rect) = (to_points(divider.x), divider.rect);
-    let (top, bottom) = (to_points(rect.y), to_points(rect.y + rect.height));
-    let (left, right) = (to_points(rect.x), to_points(rect.x + rect.width));
+fn paint_divider(painter: &Painter, tile: egui::Rect, scale: f32, divider: &Divider) {
+    let to_points = |n: f64| (n / f64::from(scale)) as f32;
+    let (x, placed) = (to_points(divider.x), divider.placed);
+    // What lies beyond the tile is not seen, nor are the marks to lie there.
+    let (top, bottom) = (
+        to_points(placed.y).max(tile.top()),
+        to_points(placed.y + placed.height).min(tile.bottom()),
+    );
+    let (left, right) = (
+        to_points(placed.x).max(tile.left()),
+        to_points(placed.x + placed.width).min(tile.right()),
+    );
 
     let line =
         |width: f32, color| painter.line_segment([pos2(x, top), pos2(x, bottom)], Stroke::new(width, color));
@@ -237,10 +296,38 @@ fn paint_divider(painter: &Painter, scale: f32, divider: &Divider) {
     label(pos2(x + MARGIN, y), Align2::LEFT_BOTTOM, "after", divider.after, right - x);
 }
 
+fn paint_value(painter: &Painter, screen: egui::Rect, scale: f32, value: &Value) {
+    let [x, y, width, height] = value.pixel.map(|n| (n / f64::from(scale)) as f32);
+    let pixel = egui::Rect::from_min_size(pos2(x, y), vec2(width, height));
+    if width >= 4.0 {
+        let outline = |grow: f32, color| {
+            painter.rect_stroke(pixel.expand(grow), 0.0, Stroke::new(1.0, color), egui::StrokeKind::Outside);
+        };
+        outline(0.0, Color32::from_white_alpha(235));
+        outline(1.0, Color32::from_black_alpha(200));
+    }
+    // Beside the pixel, on the side that has room.
+    let right = pixel.right() + 200.0 < screen.right();
+    let below = pixel.bottom() + 60.0 < screen.bottom();
+    let x = if right { pixel.right() + MARGIN } else { pixel.left() - MARGIN };
+    let y = if below { pixel.bottom() + MARGIN } else { pixel.top() - MARGIN };
+    let anchor = match (right, below) {
+        (true, true) => Align2::LEFT_TOP,
+        (true, false) => Align2::LEFT_BOTTOM,
+        (false, true) => Align2::RIGHT_TOP,
+        (false, false) => Align2::RIGHT_BOTTOM,
+    };
+    let [r, g, b] = value.rgb;
+    let at = pos2(x, y).clamp(screen.min, screen.max);
+    let rect = plate(painter, at, anchor, &[("    ".into(), TEXT), (value.text.clone(), TEXT)]);
+    let patch = egui::Rect::from_min_size(rect.min + PADDING, vec2(12.0, rect.height() - 2.0 * PADDING.y));
+    painter.rect_filled(patch, 2.0, Color32::from_rgb(r, g, b));
+}
+
 fn paint_help(painter: &Painter, screen: egui::Rect, path: &str) {
     const ROW: f32 = 23.0;
     const KEYS: f32 = 84.0;
-    const WIDTH: f32 = 300.0;
+    const WIDTH: f32 = 310.0;
     let height = ROW * (HELP.len() as f32 + 1.6) + 2.0 * 14.0;
     // A window smaller than the panel shows it smaller.
     let shrink = ((screen.width() - 8.0) / WIDTH).min((screen.height() - 8.0) / height).clamp(0.3, 1.0);
@@ -255,13 +342,160 @@ fn paint_help(painter: &Painter, screen: egui::Rect, path: &str) {
         painter.text(pos2(x + 16.0 * shrink, y), Align2::LEFT_CENTER, what, font(14.0), TEXT);
         y += row;
     }
-    let path = shortened(path, 54);
+    let path = shortened(path, 48);
     painter.text(pos2(rect.center().x, y + 0.5 * row), Align2::CENTER_CENTER, path, font(12.0), DIM);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blit::Painter;
+    use crate::display::{Display, PaneOptions, Picture};
+    use crate::gpu::FORMAT;
+    use crate::readback::Readback;
+    use framelane::TensorView;
+    use framelane::device::{Device, Memory};
+    use framelane::frame::FrameMeta;
+
+    const SIZE: ImageSize = ImageSize { width: 480, height: 270 };
+    const SPLIT: f32 = 0.4;
+
+    /// A display of `panes` panes that show the same picture and its opposite before it, drawn at `target`.
+    fn display(panes: usize, target: ImageSize) -> framelane::Result<Display> {
+        let device = Device::host();
+        let mut display = Display::offscreen(&device)?;
+        let pixel = |i: usize| {
+            let (x, y) = (i % SIZE.width, i / SIZE.width);
+            [(x * 255 / SIZE.width) as u8, (y * 255 / SIZE.height) as u8, 140]
+        };
+        let after: Vec<u8> = (0..SIZE.width * SIZE.height).flat_map(pixel).collect();
+        let before: Vec<u8> = after.iter().map(|c| 255 - c).collect();
+        let buffer = |bytes: &[u8]| {
+            let buffer = device.alloc(bytes.len(), Memory::Pinned)?;
+            buffer.write_host()?.copy_from_slice(bytes);
+            Ok::<_, framelane::Error>(buffer)
+        };
+        let (after, before, spec) = (buffer(&after)?, buffer(&before)?, SIZE.spec());
+        let stream = device.stream("test")?;
+        for n in 0..panes {
+            let pane = display.pane(format!("pane {n}"), &device, &PaneOptions::default())?;
+            let before = Picture::new(TensorView::new(&before, 0, &spec)?);
+            let picture = Picture::new(TensorView::new(&after, 0, &spec)?).before(before);
+            let _ = pane.show(&stream, &picture, &FrameMeta::new("clip.mp4", 0))?;
+        }
+        stream.synchronize("the test's pictures")?;
+        display.set_split(Some(SPLIT));
+        display.present(target)?;
+        Ok(display)
+    }
+
+    /// Draw the overlay over panes, and compare with the picture that was looked at when it was last changed
+    /// (`UPDATE_REFERENCES=1` writes it anew). Drivers round and blend differently: no channel may be off by more
+    /// than 48, and not more than 0.5 % of them by more than 3.
+    fn look(
+        name: &str,
+        panes: usize,
+        target: ImageSize,
+        scale: f32,
+        content: impl FnOnce(&Display) -> Content,
+    ) {
+        let Some(display) = crate::common::opened(display(panes, target)) else { return };
+        let gpu = display.gpu();
+        let extent = gpu.extent(target).unwrap();
+        let usage = wgpu::TextureUsages::RENDER_ATTACHMENT | wgpu::TextureUsages::COPY_SRC;
+        let (texture, view) = gpu.texture("canvas", extent, usage);
+        let mut encoder = gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let (composed, content) = (&display.target().unwrap().view, content(&display));
+        let size = [extent.width, extent.height];
+        let mut painter = Painter::new(gpu, FORMAT);
+        let commands = painter.paint(gpu, &mut encoder, &view, composed, &content, size, scale);
+        let readback = Readback::begin(gpu, &mut encoder, &texture, target);
+        gpu.queue.submit(commands.into_iter().chain([encoder.finish()]));
+        let rgb = readback.finish(gpu).unwrap();
+
+        // Where the package is now, as cargo says when it runs tests, or where it was compiled.
+        let package = std::env::var("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+        let path = format!("{package}/tests/reference/{name}.png");
+        let (width, height) = (target.width as u32, target.height as u32);
+        if std::env::var_os("UPDATE_REFERENCES").is_some() {
+            image::save_buffer(&path, &rgb, width, height, image::ColorType::Rgb8).unwrap();
+        }
+        let reference = image::open(&path).unwrap().into_rgb8();
+        assert_eq!(reference.dimensions(), (width, height));
+        let off: Vec<u8> = reference.as_raw().iter().zip(&rgb).map(|(a, b)| a.abs_diff(*b)).collect();
+        let worst = off.iter().max().copied().unwrap_or(0);
+        let share = off.iter().filter(|&&d| d > 3).count() as f64 / off.len() as f64;
+        assert!(worst <= 48 && share <= 0.005, "{name}: {share} of the channels differ, by {worst} at most");
+    }
+
+    /// The line of numbers and the divider of each pane.
+    fn content(display: &Display, target: ImageSize) -> Content {
+        let name = |n: usize| if n == 0 { "clip.mp4".to_owned() } else { format!("camera {n}") };
+        let mut content = Content::default();
+        for (n, tile) in display.tiles(target.width as u32, target.height as u32) {
+            let (dropped, state) = (3 * n as u64, (n != 1).then(|| "paused".to_owned()));
+            content.infos.push(Info { tile, name: name(n), fps: 23.976, age_ms: 41.7, dropped, state });
+            let placed = display.placed(n, tile).unwrap();
+            let small = ImageSize { width: 240, height: 135 };
+            content.dividers.push(Divider {
+                tile,
+                x: placed.column(SPLIT),
+                placed,
+                before: small,
+                after: SIZE,
+            });
+        }
+        content
+    }
+
+    const MEDIUM: ImageSize = ImageSize { width: 760, height: 480 };
+
+    #[test]
+    fn the_overlay_looks_as_it_did() {
+        look("overlay", 1, MEDIUM, 1.0, |display| Content {
+            message: Some("Saved clip-000123.png".into()),
+            ..content(display, MEDIUM)
+        });
+    }
+
+    #[test]
+    fn the_overlay_is_sharp_at_twice_the_scale() {
+        let target = ImageSize { width: 1200, height: 675 };
+        look("overlay-2x", 1, target, 2.0, |display| Content {
+            message: Some("Saved clip-000123.png".into()),
+            ..content(display, target)
+        });
+    }
+
+    #[test]
+    fn each_pane_has_its_own() {
+        look("panes", 3, MEDIUM, 1.0, |display| content(display, MEDIUM));
+        let narrow = ImageSize { width: 330, height: 200 };
+        look("panes-narrow", 3, narrow, 1.0, |display| content(display, narrow));
+    }
+
+    #[test]
+    fn a_pixel_is_told_beside_it() {
+        let value = |pixel, rgb, text: &str| Some(Value { pixel, rgb, text: text.to_owned() });
+        look("value", 1, MEDIUM, 1.0, |_| Content {
+            value: value([300.0, 200.0, 24.0, 24.0], [255, 128, 0], "12, 30: 255 128 0"),
+            ..Content::default()
+        });
+        look("value-corner", 1, MEDIUM, 1.0, |_| Content {
+            value: value([750.0, 470.0, 1.0, 1.0], [0, 0, 90], "1279, 719: 0 0 90"),
+            notice: Some("No pane yet: workers attach to \"wall\"".into()),
+            ..Content::default()
+        });
+    }
+
+    #[test]
+    fn the_help_fits_a_small_window() {
+        look("help-small", 1, ImageSize { width: 200, height: 112 }, 1.0, |_| Content {
+            help: Some("host-upload (llvmpipe, Vulkan)".into()),
+            ..Content::default()
+        });
+    }
+
 
     #[test]
     fn long_names_keep_both_ends() {

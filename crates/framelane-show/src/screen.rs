@@ -1,12 +1,11 @@
 //! One window of the display server and its surface: made, resized, lost and found again.
 
-use crate::gpu::{self, Gpu};
-use crate::overlay::{Content, Overlay};
+use crate::blit::Painter;
+use crate::gpu::Gpu;
+use crate::overlay::Content;
+use crate::rect::Rect;
 use crate::server;
-use crate::upload::Uploaded;
-use crate::view::{self, Rect, View};
 use framelane::frame::ImageSize;
-use framelane::ring::Policy;
 use framelane::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use winit::dpi::{LogicalSize, PhysicalSize};
@@ -30,12 +29,11 @@ const FORMATS: [wgpu::TextureFormat; 5] = [
 
 pub(crate) struct Screen {
     pub(crate) window: Arc<Window>,
-    pub(crate) gpu: Gpu,
+    gpu: Arc<Gpu>,
     instance: wgpu::Instance,
     surface: wgpu::Surface<'static>,
     config: wgpu::SurfaceConfiguration,
-    view: View,
-    overlay: Overlay,
+    painter: Painter,
     failures: u32,
 }
 
@@ -49,27 +47,28 @@ pub(crate) enum Acquired {
     Hidden,
 }
 
-/// What is to be seen.
-pub(crate) struct Scene<'a> {
-    pub(crate) after: &'a Uploaded,
-    pub(crate) before: Option<(&'a Uploaded, f32)>,
-    pub(crate) content: &'a Content,
+/// Of a window that is to be opened.
+pub(crate) struct Open<'a> {
+    pub(crate) title: &'a str,
+    /// The picture that it shall fit.
+    pub(crate) picture: ImageSize,
+    /// Each picture is shown, rather than the newest.
+    pub(crate) fifo: bool,
+    pub(crate) vsync: bool,
 }
 
 impl Screen {
-    /// Open a window that fits `picture`.
+    /// Open a window on the adapter that `gpu` was opened from.
     pub(crate) fn open(
         events: &ActiveEventLoop,
         instance: &wgpu::Instance,
         adapter: &wgpu::Adapter,
-        title: &str,
-        picture: ImageSize,
-        policy: Policy,
-        vsync: bool,
+        gpu: Arc<Gpu>,
+        how: &Open<'_>,
     ) -> Result<Self> {
         let attributes = Window::default_attributes()
-            .with_title(title)
-            .with_inner_size(first_size(events, picture))
+            .with_title(how.title)
+            .with_inner_size(first_size(events, how.picture))
             .with_min_inner_size(LogicalSize::new(160, 90))
             .with_theme(Some(Theme::Dark));
         #[cfg(all(unix, not(target_os = "macos")))]
@@ -86,13 +85,7 @@ impl Screen {
         let window = Arc::new(window);
         let surface =
             instance.create_surface(window.clone()).map_err(|e| failed(e.to_string()).because(e))?;
-        let adapter = if adapter.is_surface_supported(&surface) {
-            adapter.clone()
-        } else {
-            gpu::choose(instance, |adapter| adapter.is_surface_supported(&surface))?
-        };
-        let gpu = Gpu::open(&adapter)?;
-        let has = surface.get_capabilities(&adapter);
+        let has = surface.get_capabilities(adapter);
         let format = FORMATS
             .into_iter()
             .find(|format| has.formats.contains(format))
@@ -105,18 +98,17 @@ impl Screen {
                 color_space: wgpu::SurfaceColorSpace::Auto,
                 width: size.width,
                 height: size.height,
-                present_mode: if vsync {
+                present_mode: if how.vsync {
                     wgpu::PresentMode::AutoVsync
                 } else {
                     wgpu::PresentMode::AutoNoVsync
                 },
                 // One picture waiting keeps a live stream young; two keep a file smooth.
-                desired_maximum_frame_latency: if policy == Policy::Latest { 1 } else { 2 },
+                desired_maximum_frame_latency: if how.fifo { 2 } else { 1 },
                 alpha_mode: wgpu::CompositeAlphaMode::Auto,
                 view_formats: Vec::new(),
             },
-            view: View::new(&gpu, format),
-            overlay: Overlay::new(&gpu, format),
+            painter: Painter::new(&gpu, format),
             instance: instance.clone(),
             window,
             gpu,
@@ -142,11 +134,6 @@ impl Screen {
     /// Width and height that are drawn, in pixels.
     pub(crate) fn size(&self) -> (u32, u32) {
         (self.config.width, self.config.height)
-    }
-
-    /// Where a picture of `size` lies.
-    pub(crate) fn rect(&self, size: ImageSize) -> Rect {
-        Rect::fit(size, self.config.width, self.config.height)
     }
 
     /// Ask for the surface's next picture: waits for the screen's refresh, at most for a second.
@@ -180,17 +167,18 @@ impl Screen {
         Ok(acquired)
     }
 
-    /// Draw the scene and hand it to the screen.
-    pub(crate) fn present(&mut self, target: wgpu::SurfaceTexture, scene: &Scene<'_>) -> Result<()> {
+    /// Paint what was composed, of the surface's size, and hand it to the screen.
+    pub(crate) fn present(
+        &mut self,
+        target: wgpu::SurfaceTexture,
+        composed: &wgpu::TextureView,
+        content: &Content,
+    ) -> Result<()> {
         let size = [self.config.width, self.config.height];
         let scale = self.window.scale_factor() as f32;
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let prepared = self.overlay.prepare(&self.gpu, &mut encoder, scene.content, size, scale);
-        let target_view = target.texture.create_view(&wgpu::TextureViewDescriptor::default());
-        let mut pass = view::begin(&mut encoder, &target_view, self.config.format);
-        let rect = self.rect(scene.after.size);
-        self.view.draw(&self.gpu, &mut pass, rect, scene.after, scene.before);
-        let commands = self.overlay.draw(pass, prepared);
+        let surface = target.texture.create_view(&wgpu::TextureViewDescriptor::default());
+        let commands = self.painter.paint(&self.gpu, &mut encoder, &surface, composed, content, size, scale);
         self.gpu.queue.submit(commands.into_iter().chain([encoder.finish()]));
         self.window.pre_present_notify();
         self.gpu.queue.present(target);

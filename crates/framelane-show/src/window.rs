@@ -1,12 +1,16 @@
 //! The window: opened on the thread that will run it, fed by panes from any other.
 
 use crate::app::App;
+use crate::display::{Display, PaneOptions, PaneStatus, TensorPane};
+use crate::gpu::Gpu;
 use crate::link::{Link, Message, Wake, WindowStatus};
 use crate::meter::Ages;
-use crate::pane::Pane;
 use crate::server::Server;
-use crate::{caught, events, gpu, upload};
-use framelane::ring::Policy;
+use crate::{caught, events, gpu, probe};
+use framelane::device::Device;
+use framelane::frame::ImageSize;
+#[cfg(unix)]
+use framelane::share::Listener;
 use framelane::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,80 +24,112 @@ use winit::platform::run_on_demand::EventLoopExtRunOnDemand;
 pub struct WindowOptions {
     /// What the title bar says before rate and age.
     pub title: String,
-    /// What happens to frames that come faster than they are shown. `Latest`, for live streams: the newest is
-    /// shown, those it overtook are dropped and counted. `Fifo`, for files: every frame is shown, and
-    /// [`Pane::show`] waits until the one before was taken.
-    pub policy: Policy,
+    /// Open at once, at this size. `None`: with the first picture, sized for it.
+    pub size: Option<ImageSize>,
+    /// What stands in a window that has no pane yet.
+    pub notice: Option<String>,
     /// Show whole refreshes only (no tearing). Without it the age can be a little lower.
     pub vsync: bool,
-    /// Close when the stream has ended, instead of keeping the last picture until the user closes.
+    /// Close when all streams have ended, instead of keeping the last pictures until the user closes.
     pub close_at_end: bool,
 }
 
 impl Default for WindowOptions {
     fn default() -> Self {
-        Self { title: "framelane".into(), policy: Policy::Latest, vsync: true, close_at_end: false }
+        Self { title: "framelane".into(), size: None, notice: None, vsync: true, close_at_end: false }
     }
 }
 
 /// What a window did, told when it is closed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowReport {
-    /// Frames handed to the screen.
-    pub shown: u64,
-    /// Frames that a newer one replaced before they were taken.
-    pub replaced: u64,
-    /// Frames taken, but not drawn, while the window was minimised or covered.
-    pub hidden: u64,
-    /// Whether the user closed it; otherwise the stream's end or [`WindowHandle::close`] did.
+    /// What each pane showed.
+    pub panes: Vec<PaneStatus>,
+    /// Whether the user closed it; otherwise the streams' end or [`WindowHandle::close`] did.
     pub closed_by_user: bool,
-    /// The path frames took, in one line: `host-upload (llvmpipe, Vulkan)`.
+    /// Times that something was read back from the adapter: screenshots, and the numbers of pixels.
+    pub readbacks: u64,
+    /// The ways that pictures took, each once, in one line: `host-upload (llvmpipe, Vulkan): pictures are made on the cpu`.
     pub path: String,
-    /// Ages of the frames shown; `None` if there were none.
+    /// Ages of the pictures shown; `None` if there were none.
     pub age: Option<Ages>,
 }
 
-/// A window that shows what its [`Pane`] is given. It appears with the first frame, sized for it.
+impl WindowReport {
+    /// Pictures handed to the screen.
+    pub fn shown(&self) -> u64 {
+        self.panes.iter().map(|pane| pane.presented).sum()
+    }
+
+    /// Pictures that newer ones overtook, or the closing.
+    pub fn dropped(&self) -> u64 {
+        self.panes.iter().map(|pane| pane.dropped).sum()
+    }
+
+    /// Pictures taken, but not drawn, while the window was minimised or covered.
+    pub fn hidden(&self) -> u64 {
+        self.panes.iter().map(|pane| pane.hidden).sum()
+    }
+}
+
+/// A window: a [`Display`] on the screen. It appears with the first picture, sized for it.
 ///
 /// ```no_run
+/// use framelane::TensorView;
+/// use framelane::device::{Device, Memory};
 /// use framelane::frame::{FrameMeta, ImageSize};
-/// use framelane_show::{Frame, Shown, Window, WindowOptions};
+/// use framelane_show::{PaneOptions, Picture, Shown, Window, WindowOptions};
 ///
 /// # fn main() -> framelane::Result<()> {
-/// let (window, pane) = Window::open(WindowOptions::default())?;
-/// std::thread::spawn(move || {
-///     let size = ImageSize { width: 640, height: 360 };
+/// let device = Device::host(); // Or `Device::cuda(0)?`: then pictures never leave the GPU.
+/// let mut window = Window::open(WindowOptions::default(), &device)?;
+/// let pane = window.pane("greys", &device, &PaneOptions::default())?;
+/// std::thread::spawn(move || -> framelane::Result<()> {
+///     let (stream, size) = (device.stream("greys")?, ImageSize { width: 640, height: 360 });
+///     let image = device.alloc(size.bytes(), Memory::Pinned)?;
+///     let spec = size.spec();
 ///     for n in 0.. {
-///         let rgb = vec![(n % 256) as u8; size.bytes()];
-///         let meta = FrameMeta::new("greys", n);
-///         match pane.show(Frame { rgb: &rgb, size, meta: &meta, before: None }) {
-///             Ok(Shown::Closed) | Err(_) => break,
-///             Ok(_) => {}
+///         image.write_host()?.fill((n % 256) as u8);
+///         let picture = Picture::new(TensorView::new(&image, 0, &spec)?);
+///         if pane.show(&stream, &picture, &FrameMeta::new("greys", n))? == Shown::Closed {
+///             break;
 ///         }
+///         stream.synchronize("the image is written again")?;
 ///     }
+///     Ok(())
 /// });
 /// let report = window.run()?; // Until the window is closed.
-/// println!("{} frames shown by {}", report.shown, report.path);
+/// println!("{} pictures shown by {}", report.shown(), report.path);
 /// # Ok(())
 /// # }
 /// ```
 pub struct Window {
     options: WindowOptions,
     events: EventLoop<Message>,
-    instance: wgpu::Instance,
-    adapter: wgpu::Adapter,
-    // Last, so that panes are told of the end after all else is gone.
-    closing: CloseOnDrop,
+    parts: Parts,
+}
+
+/// What a window is made of, besides the event loop.
+pub(crate) struct Parts {
+    pub(crate) link: Arc<Link>,
+    pub(crate) instance: wgpu::Instance,
+    pub(crate) adapter: wgpu::Adapter,
+    /// Dropping it tells the producers.
+    pub(crate) display: Display,
+    #[cfg(unix)]
+    pub(crate) listener: Option<Listener>,
 }
 
 impl std::fmt::Debug for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Window").field("options", &self.options).finish_non_exhaustive()
+        let (options, display) = (&self.options, &self.parts.display);
+        f.debug_struct("Window").field("options", options).field("display", display).finish_non_exhaustive()
     }
 }
 
 impl Window {
-    /// Connect to the display server and the graphics adapter. Nothing is on the screen yet.
+    /// Connect to the display server and the graphics adapter: the one that is the same GPU as `device`, if it can show
+    /// windows here, or else the best that can. Nothing is on the screen yet.
     ///
     /// Call it on the main thread (macOS and Windows demand that; Linux takes any thread, but the same one
     /// for all windows of a process). Several windows may be opened one after the other.
@@ -101,42 +137,70 @@ impl Window {
     /// # Errors
     /// [`ErrorKind::Unsupported`], with what to do, if there is no display server that answers within five
     /// seconds, a library is missing, or there is no graphics adapter. [`ErrorKind::Argument`] on a second thread.
-    pub fn open(options: WindowOptions) -> Result<(Self, Pane)> {
+    pub fn open(options: WindowOptions, device: &Device) -> Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let (events, instance, adapter, _) = connect()?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = upload::path(&gpu::AdapterInfo::of(&adapter));
-        let link = Link::new(number, options.policy, events.create_proxy(), path);
-        let pane = Pane::new(link.clone());
-        Ok((Self { options, events, instance, adapter, closing: CloseOnDrop(link) }, pane))
+        let Connected { events, instance, adapter, .. } = connect(Some(device))?;
+        let link = Link::new(NUMBER.fetch_add(1, Ordering::Relaxed), events.create_proxy());
+        let display = Gpu::open(&adapter).and_then(|gpu| Display::on(Arc::new(gpu), Some(link.clone())));
+        let display = match display {
+            Ok(display) => display,
+            Err(error) => {
+                events::keep(events);
+                return Err(error);
+            }
+        };
+        let parts = Parts {
+            link,
+            instance,
+            adapter,
+            display,
+            #[cfg(unix)]
+            listener: None,
+        };
+        Ok(Self { options, events, parts })
+    }
+
+    /// A pane for pictures of `device`, beside those there are, as [`Display::pane`]. Its producers show on it from any
+    /// thread, also before [`Window::run`].
+    ///
+    /// # Errors
+    /// As [`Display::pane`].
+    pub fn pane(&mut self, name: &str, device: &Device, options: &PaneOptions) -> Result<TensorPane> {
+        let pane = self.parts.display.pane(name, device, options)?;
+        self.parts.link.status().panes = self.parts.display.panes();
+        Ok(pane)
+    }
+
+    /// Give each worker process that attaches there a pane, as [`Display::attach`]. The window stays open until it is
+    /// closed.
+    #[cfg(unix)]
+    pub fn listen(&mut self, listener: Listener) {
+        self.parts.listener = Some(listener);
+    }
+
+    /// The adapter that draws.
+    pub fn adapter(&self) -> &gpu::AdapterInfo {
+        self.parts.display.adapter()
     }
 
     /// A handle to watch and close the window from other threads.
     pub fn handle(&self) -> WindowHandle {
-        WindowHandle { link: self.closing.0.clone() }
+        WindowHandle { link: self.parts.link.clone() }
     }
 
-    /// The path frames take, in one line: `host-upload (llvmpipe, Vulkan)`.
-    pub fn path(&self) -> String {
-        self.closing.0.path()
-    }
-
-    /// Show frames until the window is closed: by the user, by [`WindowHandle::close`], or by the stream's
+    /// Show pictures until the window is closed: by the user, by [`WindowHandle::close`], or by the streams'
     /// end. Blocks the calling thread; sleeps while nothing happens.
     ///
     /// # Errors
-    /// [`ErrorKind::Device`] if the display server or the adapter fails for good, and
-    /// [`ErrorKind::Unsupported`] for a picture larger than the adapter takes. Panes are told
-    /// [`Shown::Closed`](crate::Shown) in every case.
+    /// [`ErrorKind::Device`] if the display server or the adapter fails for good, and the error of a producer's
+    /// stream. Panes are told [`Shown::Closed`](crate::Shown) in every case.
     ///
     /// One failure cannot be an error: when an X server goes away, Xlib says so on standard error and ends
     /// the process with exit code 1.
     pub fn run(self) -> Result<WindowReport> {
-        let Self { options, mut events, instance, adapter, closing } = self;
-        let link = closing.0.clone();
-        let mut app = App::new(options, link.clone(), instance, adapter);
+        let Self { options, mut events, parts } = self;
+        let mut app = App::new(options, parts);
         let ran = catch_unwind(AssertUnwindSafe(|| events.run_app_on_demand(&mut app)));
-        link.mailbox.close();
         match ran {
             Ok(Ok(())) => {
                 let report = app.report();
@@ -171,14 +235,7 @@ impl WindowHandle {
 
     /// What the window looks like now.
     pub fn status(&self) -> WindowStatus {
-        let replaced = self.link.replaced();
-        let ended = self.link.has_ended();
-        WindowStatus { replaced, ended, ..self.link.status().clone() }
-    }
-
-    /// The path frames take, in one line: `host-upload (llvmpipe, Vulkan)`.
-    pub fn path(&self) -> String {
-        self.link.path()
+        self.link.status().clone()
     }
 }
 
@@ -190,32 +247,31 @@ impl WindowHandle {
 /// # Errors
 /// As [`Window::open`].
 pub fn available() -> Result<String> {
-    let (events, _instance, adapter, server) = connect()?;
+    let Connected { events, adapter, server, .. } = connect(None)?;
     events::keep(events);
     Ok(format!("{server}, {}", gpu::AdapterInfo::of(&adapter)))
 }
 
-fn connect() -> Result<(EventLoop<Message>, wgpu::Instance, wgpu::Adapter, Server)> {
-    let (events, server) = events::take()?;
+struct Connected {
+    events: EventLoop<Message>,
+    instance: wgpu::Instance,
+    adapter: wgpu::Adapter,
+    server: Server,
+}
+
+fn connect(device: Option<&Device>) -> Result<Connected> {
+    let (mut events, server) = events::take()?;
+    let uuid = device.and_then(Device::cuda_context).map(|cuda| cuda.info().uuid);
     let display = events.owned_display_handle();
     let found = caught::quietly("the graphics driver", || {
         let instance = gpu::instance(Some(Box::new(display)));
-        gpu::choose(&instance, |_| true).map(|adapter| (instance, adapter))
+        probe::adapter(&mut events, &instance, uuid).map(|adapter| (instance, adapter))
     });
     match found.and_then(|found| found) {
-        Ok((instance, adapter)) => Ok((events, instance, adapter, server)),
+        Ok((instance, adapter)) => Ok(Connected { events, instance, adapter, server }),
         Err(error) => {
             events::keep(events);
             Err(error)
         }
-    }
-}
-
-/// Whatever becomes of a window, its panes must not wait for it.
-struct CloseOnDrop(Arc<Link>);
-
-impl Drop for CloseOnDrop {
-    fn drop(&mut self) {
-        self.0.mailbox.close();
     }
 }

@@ -8,7 +8,7 @@ mod common;
 #[allow(dead_code, reason = "other tests use its other parts")]
 mod test_device;
 
-use common::skip;
+use common::opened;
 use framelane::device::{Access, Device, Memory, Stream};
 use framelane::feed::{Feeder, Options, SlotWriter, Source};
 use framelane::frame::{FrameMeta, ImageSize};
@@ -16,7 +16,7 @@ use framelane::framelane_cuda::{Flag, Place};
 use framelane::ring::Policy;
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Batch, ErrorKind, Result, TensorView};
-use framelane_show::{Colours, Display, Frame, Layout, Offscreen, PaneOptions, Picture, Shown, TensorPane};
+use framelane_show::{Colours, Display, Layout, PaneOptions, Picture, Shown, TensorPane};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -25,13 +25,8 @@ use test_device::TestDevice;
 /// The device under test, for this test alone on CUDA, and a display for it, if there is an adapter.
 fn start() -> Option<(TestDevice, Display)> {
     let device = test_device::open(Device::host_checked, Device::cuda);
-    match Display::offscreen(&device) {
-        Ok(display) => Some((device, display)),
-        Err(why) => {
-            skip(why);
-            None
-        }
-    }
+    let display = opened(Display::offscreen(&device))?;
+    Some((device, display))
 }
 
 /// A batch of these tensors, named `0`, `1` and so on.
@@ -207,31 +202,6 @@ fn looks_are_as_said() {
         let _ = pane.show(&stream, &picture, &meta(index as u64)).unwrap();
         let rgb = until(&mut display, 0, index as u64, size);
         assert_eq!(rgb, expected.concat(), "case {index}");
-    }
-}
-
-/// Larger and smaller than the picture, the display looks as a window does.
-#[test]
-fn other_sizes_look_as_in_a_window() {
-    let Some((device, mut display)) = start() else { return };
-    let mut window = Offscreen::new().unwrap();
-    let pane = display.pane("scaled", &device, &PaneOptions::default()).unwrap();
-    let stream = device.stream("producer").unwrap();
-    let size = ImageSize { width: 64, height: 48 };
-    let rgb: Vec<u8> =
-        (0..size.bytes() as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let data = batch(&device, vec![(size.spec(), rgb.clone())]);
-    let view = data.on(&stream).unwrap();
-    let _ = pane.show(&stream, &Picture::new(view.tensor("0").unwrap()), &meta(0)).unwrap();
-    for (width, height) in [(64, 48), (200, 100), (31, 17), (640, 481), (1, 1), (3, 90)] {
-        let target = ImageSize { width, height };
-        let ours = until(&mut display, 0, 0, target);
-        let meta = meta(0);
-        let frame = Frame { rgb: &rgb, size, meta: &meta, before: None };
-        let theirs = window.render(frame, target, None).unwrap();
-        // Hardware interpolates with 8 bits.
-        let worst = ours.iter().zip(&theirs).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
-        assert!(worst <= if target == size { 0 } else { 3 }, "{target}: off by {worst}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::skip;
+use common::opened;
 use framelane::device::Device;
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane::share::{Listener, Pixels, Shown, Worker, WorkerOptions};
@@ -52,10 +52,7 @@ fn worker() {
 /// A worker whose frames no adapter draws spoils nothing.
 #[test]
 fn a_picture_that_cannot_be_drawn_is_dropped_alone() {
-    let mut display = match Display::offscreen(&Device::host()) {
-        Ok(display) => display,
-        Err(why) => return skip(why),
-    };
+    let Some(mut display) = opened(Display::offscreen(&Device::host())) else { return };
     let window = format!("test-display-large-{}", std::process::id());
     let mut listener = Listener::bind(&window).unwrap();
     let size = ImageSize { width: 100_000, height: 1 };
@@ -95,10 +92,7 @@ fn present_until(display: &mut Display, what: &str, mut is: impl FnMut(&Display)
 
 #[test]
 fn s16_a_killed_worker_spoils_its_own_pane_and_may_come_again() {
-    let mut display = match Display::offscreen(&Device::host()) {
-        Ok(display) => display,
-        Err(why) => return skip(why),
-    };
+    let Some(mut display) = opened(Display::offscreen(&Device::host())) else { return };
     let window = format!("test-display-{}", std::process::id());
     let mut listener = Listener::bind(&window).unwrap();
     let mut attach = |display: &mut Display, name: &str, grey| {

@@ -8,7 +8,7 @@ use framelane::frame::ImageSize;
 use framelane::lanes::Model;
 use framelane::ring::Policy;
 use framelane::{Error, ErrorKind, Result};
-use framelane_media::OpenOptions;
+use framelane_media::{OpenOptions, VideoSource};
 use framelane_onnx::{ImageModel, OnnxFile, Runtime, onnxruntime};
 use std::num::NonZero;
 use std::path::Path;
@@ -26,7 +26,7 @@ const DEPTH: usize = 3;
 
 /// What is played.
 pub struct Input {
-    pub list: Playlist,
+    pub sources: Vec<Box<dyn VideoSource>>,
     /// The folder that holds the built-in clip as long as it is read.
     pub keep: Option<TempDir>,
 }
@@ -34,25 +34,39 @@ pub struct Input {
 /// Open the inputs.
 ///
 /// # Errors
-/// Of any of them; sizes that differ.
+/// Of any of them.
 pub fn input(options: &Options) -> Result<Input> {
     // A test picture under `Latest` plays the part of a camera.
     let open_options = OpenOptions { frames: None, realtime: options.policy == Some(Policy::Latest) };
     let open = |input: &str| framelane_media::open(input, &open_options);
-    let (sources, keep) = if options.inputs.is_empty() {
-        let failed =
-            |e| Error::io("the built-in clip cannot be unpacked into the system's temporary folder", e);
-        let folder = tempfile::tempdir().map_err(failed)?;
-        let clip = folder.path().join("clip.mp4");
-        std::fs::write(&clip, CLIP).map_err(failed)?;
-        let clip = clip.to_str().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "the name of the system's temporary folder is not UTF-8")
-        })?;
-        (vec![open(clip)?], Some(folder))
-    } else {
-        (options.inputs.iter().map(|i| open(i)).collect::<Result<Vec<_>>>()?, None)
-    };
-    Ok(Input { list: Playlist::new(sources, options.looped, options.frames)?, keep })
+    if !options.inputs.is_empty() {
+        let sources = options.inputs.iter().map(|i| open(i)).collect::<Result<_>>()?;
+        return Ok(Input { sources, keep: None });
+    }
+    let failed = |e| Error::io("the built-in clip cannot be unpacked into the system's temporary folder", e);
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let clip = folder.path().join("clip.mp4");
+    std::fs::write(&clip, CLIP).map_err(failed)?;
+    let clip = clip.to_str().ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, "the name of the system's temporary folder is not UTF-8")
+    })?;
+    Ok(Input { sources: vec![open(clip)?], keep: Some(folder) })
+}
+
+/// The inputs one after the other, or, if all are seen at once, each for itself.
+///
+/// # Errors
+/// Sizes that differ, one after the other.
+pub fn playlists(
+    sources: Vec<Box<dyn VideoSource>>,
+    options: &Options,
+    side_by_side: bool,
+) -> Result<Vec<Playlist>> {
+    let list = |sources| Playlist::new(sources, options.looped, options.frames);
+    match side_by_side {
+        true => sources.into_iter().map(|source| list(vec![source])).collect(),
+        false => Ok(vec![list(sources)?]),
+    }
 }
 
 /// Load the network. `None`: pictures pass through.
@@ -194,12 +208,14 @@ pub fn devices(options: &Options) -> Result<Devices> {
 }
 
 /// One line about the device and how work is laid out on it.
-pub fn describe_devices(devices: &Devices, run: pipeline::Options, policy: Policy) -> String {
+pub fn describe_devices(devices: &Devices, runs: &[pipeline::Options]) -> String {
     let cores = cores();
-    let policy = match policy {
-        Policy::Fifo => "every frame counts (fifo)",
-        Policy::Latest => "the newest frame counts (latest)",
+    let policy = match policy(runs) {
+        Some(Policy::Fifo) => "every frame counts (fifo)",
+        Some(Policy::Latest) => "the newest frame counts (latest)",
+        None => "of files every frame counts (fifo), of the rest the newest (latest)",
     };
+    let run = runs[0];
     format!(
         "{} ({cores} core{}), {} lane{}, depth {}; {policy}",
         devices.name(),
@@ -208,4 +224,10 @@ pub fn describe_devices(devices: &Devices, run: pipeline::Options, policy: Polic
         if run.lanes == 1 { "" } else { "s" },
         run.depth
     )
+}
+
+/// That of all runs; `None`: they differ.
+pub fn policy(runs: &[pipeline::Options]) -> Option<Policy> {
+    let first = runs.first()?.policy;
+    runs.iter().all(|run| run.policy == first).then_some(first)
 }

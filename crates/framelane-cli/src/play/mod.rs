@@ -1,7 +1,7 @@
 //! `framelane play`: choose everything, say what was chosen, run, and report.
 //!
 //! Reading order: `options` (what the command line means, with `overwrite`) → `playlist` (inputs as one source) →
-//! `output` (where results go) → `relay` (a CUDA device on the way) → `pipeline` (the threads) with `stamps`,
+//! `output` (where results go, to a pane by `screen`) → `relay` (a CUDA device on the way) → `pipeline` (the threads) with `stamps`,
 //! `readback`, `target`, `tally` and `stop`.
 
 mod choose;
@@ -14,6 +14,7 @@ mod pipeline_tests;
 mod playlist;
 mod readback;
 mod relay;
+mod screen;
 mod stamps;
 mod stop;
 mod tally;
@@ -30,87 +31,118 @@ use crate::progress::Progress;
 use crate::report::{Paths, RunReport, WindowFrames};
 use crate::signals;
 use framelane::device::Counters;
-use framelane::feed::Source;
+use framelane::feed::{FeedReport, Source};
 use framelane::frame::FrameRate;
+use framelane::lanes::Lanes;
 use framelane::ring::Policy;
 use framelane::stats::AgeReport;
 use framelane::{Error, ErrorKind, Result};
 use framelane_show::WindowReport;
 use options::{Json, Options};
-use output::Opened;
-use pipeline::{Parts, Running};
+use output::{Opened, Output};
+use pipeline::{End, Parts, Running};
+use playlist::Playlist;
 use relay::Relay;
 use stamps::Stamps;
 use std::fs::File;
 use std::io::Write;
+use std::sync::Arc;
 use stop::{Stop, Why};
+use target::Target;
 
 /// Play to the end, or until it is stopped.
 pub fn run(args: &PlayArgs) -> Outcome {
     let options = Options::resolve(args).map_err(Failure::Usage)?;
     let mut chosen = choose::input(&options)?;
-    let list = chosen.list;
-    list.describe().iter().for_each(|line| tell("input", line));
-
-    let policy = options.policy.unwrap_or(if list.is_live() { Policy::Latest } else { Policy::Fifo });
+    let title = chosen.sources.iter().map(|source| source.name()).collect::<Vec<_>>().join(", ");
     let devices = choose::devices(&options)?;
+    let Opened { window, why } = output::window(&options, &devices.run, &title)?;
+    let side_by_side = window.is_some();
+    let lists = choose::playlists(std::mem::take(&mut chosen.sources), &options, side_by_side)?;
+    lists.iter().flat_map(Playlist::describe).for_each(|line| tell("input", &line));
+
     let network = choose::network(&options)?;
-    let run = choose::pipeline(&options, policy, network.as_deref());
-    let size = choose::output_size(network.as_deref(), list.size()?)?;
-    tell("model", &choose::describe(network.as_deref(), list.size()?, size));
+    let runs: Vec<_> = lists
+        .iter()
+        .map(|list| {
+            let usual = if list.is_live() { Policy::Latest } else { Policy::Fifo };
+            choose::pipeline(&options, options.policy.unwrap_or(usual), network.as_deref())
+        })
+        .collect();
+    let mut sizes = Vec::new();
+    for list in &lists {
+        let size = choose::output_size(network.as_deref(), list.size()?)?;
+        tell("model", &choose::describe(network.as_deref(), list.size()?, size));
+        sizes.push(size);
+    }
     network.iter().for_each(|model| {
         model.plan().to_string().lines().for_each(console::say);
     });
     let runtime = network.as_ref().map_or("none", |model| model.runtime()).to_owned();
     tell("runtime", &runtime);
-    tell("device", &choose::describe_devices(&devices, run, policy));
+    tell("device", &choose::describe_devices(&devices, &runs));
     devices.notes.iter().for_each(|note| tell("", note));
 
     // From here on Ctrl-C finishes what was begun.
     let (tally, stop) = (Tally::new(), Stop::default());
     let asked = stop.clone();
     signals::listen(move |code| asked.request(Why::Signal(code)))?;
-    let paced = !list.is_live();
-    let Opened { output, why } = output::open(&options, size, &list, policy, paced)?;
+    let output = match window {
+        Some(window) => Output::Window(window),
+        None => output::open(&options, sizes[0], &lists[0])?,
+    };
     tell("output", &output.describe());
     why.iter().for_each(|why| tell("", why));
     let mut json = options.json.as_ref().map(JsonFile::create).transpose()?;
 
+    let first = &lists[0];
     let mut report = Describe {
-        input: list.describe().join("; "),
+        input: lists.iter().flat_map(Playlist::describe).collect::<Vec<_>>().join("; "),
         model: network.as_ref().map_or("none".into(), |m| framelane::lanes::Model::name(&**m).to_owned()),
         output: output.describe(),
         display: output.path(),
         runtime,
         device: devices.name(),
-        lanes: run.lanes,
-        policy,
-        input_fps: list.rate().map(FrameRate::fps),
-        paced: paced && output.is_window(),
+        lanes: runs[0].lanes,
+        policy: choose::policy(&runs),
+        input_fps: first.rate().map(FrameRate::fps),
+        paced: !first.is_live() && output.is_window(),
     };
-    let frames = list.frames();
-    // A window shows pictures without a clock (a folder) at the pace that files would give them.
-    let clock = list.rate().or(paced.then_some(FrameRate { num: 30, den: 1 }));
-    let (target, window) = output.split();
-    let mut source: Box<dyn Source> = Box::new(list);
-    let mut relayed = None;
-    if let Some(device) = &devices.relay {
-        let relay = Relay::new(device, source)?;
-        relayed = Some((device.name(), relay.reporter()));
-        source = Box::new(relay);
-    }
-    let parts = Parts {
-        source,
-        stamps: Stamps::new(clock),
-        model: network.map(|model| model as _),
-        target,
-        options: run,
-    };
+    let frames = lists.iter().map(Playlist::frames).sum();
+    let panes: Vec<_> = lists
+        .iter()
+        .zip(&runs)
+        .map(|(list, run)| output::Run {
+            name: Source::name(list).to_owned(),
+            policy: run.policy,
+            paced: !list.is_live(),
+        })
+        .collect();
+    let (targets, window) = output.split(&devices.run, &panes)?;
     if let Some(window) = &window {
+        report.display = window.handle().status().path();
         let handle = window.handle();
         stop.on_request(move || handle.close());
     }
-    let running = Running::start(&devices.run, parts, &tally, &stop)?;
+    let lanes = network.map(|model| pipeline::lanes(&devices.run, model, &runs, &tally)).transpose()?;
+    let (mut running, mut relayed) = (Vec::new(), Vec::new());
+    let mut started = Ok(());
+    for ((list, run), target) in lists.into_iter().zip(runs).zip(targets) {
+        let one = start(list, run, target, &devices, lanes.clone(), &tally, &stop);
+        match one {
+            Ok((one, relay)) => {
+                running.push(one);
+                relayed.extend(relay);
+            }
+            // What runs already is ended in order.
+            Err(error) => {
+                stop.request(Why::Failure);
+                started = Err(error);
+                break;
+            }
+        }
+    }
+    drop(lanes);
     let progress = Progress::start(tally.clone(), frames)?;
     // The window's events belong to the main thread; the pipeline's threads run beside it.
     let shown = window.map(|window| {
@@ -120,7 +152,12 @@ pub fn run(args: &PlayArgs) -> Outcome {
         }
         shown
     });
-    let end = running.join();
+    let mut end = End { error: started.err(), summary: None };
+    for one in running {
+        let ended = one.join();
+        end.error = end.error.or(ended.error);
+        end.summary = end.summary.or(ended.summary);
+    }
     drop(progress);
     drop(chosen.keep.take());
 
@@ -134,7 +171,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
     }
     let report = report.report(&tally, &devices.counters(), shown.as_ref(), stop.why(), error.as_ref());
     console::say(report.table(console::has_colours()).trim_end());
-    if let Some((name, report)) = relayed {
+    for (name, report) in relayed {
         console::say(&format!(
             "\nby way of   {name}: {}",
             report().to_string().replace('\n', "\n            ")
@@ -151,6 +188,32 @@ pub fn run(args: &PlayArgs) -> Outcome {
         (None, Some(Why::Signal(code))) => Ok(Ended::Signal(code)),
         (None, _) => Ok(Ended::Done),
     }
+}
+
+/// What a feed's device is called, and what to ask for its report.
+type Relayed = (String, Box<dyn Fn() -> FeedReport>);
+
+/// Start the threads of one pipeline.
+fn start(
+    list: Playlist,
+    options: pipeline::Options,
+    target: Target,
+    devices: &choose::Devices,
+    lanes: Option<Arc<Lanes>>,
+    tally: &Arc<Tally>,
+    stop: &Stop,
+) -> Result<(Running, Option<Relayed>)> {
+    // A window shows pictures without a clock (a folder) at the pace that files would give them.
+    let clock = list.rate().or((!list.is_live()).then_some(FrameRate { num: 30, den: 1 }));
+    let mut source: Box<dyn Source> = Box::new(list);
+    let mut relayed = None;
+    if let Some(device) = &devices.relay {
+        let relay = Relay::new(device, source)?;
+        relayed = Some((device.name().to_owned(), Box::new(relay.reporter()) as Box<dyn Fn() -> FeedReport>));
+        source = Box::new(relay);
+    }
+    let parts = Parts { source, stamps: Stamps::new(clock), lanes, target, options };
+    Ok((Running::start(&devices.run, parts, tally, stop)?, relayed))
 }
 
 /// The error of a run in which nothing failed but everything.
@@ -186,7 +249,8 @@ struct Describe {
     runtime: String,
     device: String,
     lanes: usize,
-    policy: Policy,
+    /// `None`: they differ.
+    policy: Option<Policy>,
     input_fps: Option<f64>,
     paced: bool,
 }
@@ -214,14 +278,15 @@ impl Describe {
         RunReport {
             figures,
             paths: Paths { device: self.device, runtime: self.runtime, display },
-            window: shown.map(|shown| WindowFrames { shown: shown.shown, hidden: shown.hidden }),
+            window: shown.map(|shown| WindowFrames { shown: shown.shown(), hidden: shown.hidden() }),
             input: self.input,
             model: self.model,
             output: self.output,
             lanes: self.lanes,
             policy: match self.policy {
-                Policy::Fifo => "fifo",
-                Policy::Latest => "latest",
+                Some(Policy::Fifo) => "fifo",
+                Some(Policy::Latest) => "latest",
+                None => "mixed",
             },
             input_fps: self.input_fps,
             paced: self.paced,

@@ -3,12 +3,14 @@
 use super::options::{Options, To};
 use super::overwrite;
 use super::playlist::Playlist;
+use super::screen::Screen;
 use super::target::Target;
 use framelane::Result;
+use framelane::device::Device;
 use framelane::frame::ImageSize;
 use framelane::ring::Policy;
 use framelane_media::{Sink, SinkSpec, create};
-use framelane_show::{Pane, Window, WindowOptions};
+use framelane_show::{PaneOptions, Window, WindowOptions};
 use std::path::Path;
 
 /// Where results go without a screen.
@@ -16,44 +18,53 @@ const FALLBACK: &str = "framelane-out.mp4";
 
 /// An output that is ready.
 pub enum Output {
-    Window { window: Box<Window>, pane: Pane, paced: bool },
+    Window(Box<Window>),
     File(Box<dyn Sink>),
     Nowhere,
 }
 
-/// An output, and why it is not the first choice, if it is not.
+/// A window, if results go to one, or why not, if one would have been the first choice.
 pub struct Opened {
-    pub output: Output,
+    pub window: Option<Box<Window>>,
     pub why: Option<String>,
 }
 
-/// Open what `--to` says, for pictures of `size`.
+/// Open a window for pictures of `device`, if `--to` says so.
 ///
 /// # Errors
-/// Of the window, if one was asked for by name, and of files.
-pub fn open(
-    options: &Options,
-    size: ImageSize,
-    list: &Playlist,
-    policy: Policy,
-    paced: bool,
-) -> Result<Opened> {
-    let spec = SinkSpec::new(size, list.rate());
-    let file = |target: &str| Ok::<_, framelane::Error>(Output::File(create(target, &spec)?));
-    let opened = |output| Opened { output, why: None };
-    match &options.to {
-        To::Window => window(policy, list, paced).map(opened),
-        To::None => Ok(opened(Output::Nowhere)),
-        To::Stdout => file("-").map(opened),
-        To::Path(path) => file(path).map(opened),
-        To::Auto => match window(policy, list, paced) {
-            Ok(window) => Ok(opened(window)),
-            Err(why) => {
-                // It may be what an earlier run has written.
-                overwrite::refuse(options, Path::new(FALLBACK), "--to")?;
-                Ok(Opened { output: file(FALLBACK)?, why: Some(format!("because {}", reason(&why))) })
-            }
+/// Of the window, if one was asked for by name.
+pub fn window(options: &Options, device: &Device, title: &str) -> Result<Opened> {
+    let title = format!("framelane: {title}");
+    let window = || {
+        let options = WindowOptions { title, close_at_end: true, ..WindowOptions::default() };
+        Window::open(options, device).map(Box::new)
+    };
+    Ok(match &options.to {
+        To::Window => Opened { window: Some(window()?), why: None },
+        To::Auto => match window() {
+            Ok(window) => Opened { window: Some(window), why: None },
+            Err(why) => Opened { window: None, why: Some(format!("because {}", reason(&why))) },
         },
+        To::None | To::Stdout | To::Path(_) => Opened { window: None, why: None },
+    })
+}
+
+/// Open what else `--to` says, for pictures of `size`.
+///
+/// # Errors
+/// Of files.
+pub fn open(options: &Options, size: ImageSize, list: &Playlist) -> Result<Output> {
+    let spec = SinkSpec::new(size, list.rate());
+    let file = |target: &str| Ok(Output::File(create(target, &spec)?));
+    match &options.to {
+        To::None => Ok(Output::Nowhere),
+        To::Stdout => file("-"),
+        To::Path(path) => file(path),
+        To::Window | To::Auto => {
+            // It may be what an earlier run has written.
+            overwrite::refuse(options, Path::new(FALLBACK), "--to")?;
+            file(FALLBACK)
+        }
     }
 }
 
@@ -64,22 +75,11 @@ pub fn reason(why: &framelane::Error) -> String {
     why[..end.unwrap_or(why.len())].to_owned()
 }
 
-fn window(policy: Policy, list: &Playlist, paced: bool) -> Result<Output> {
-    let options = WindowOptions {
-        title: format!("framelane: {}", framelane::feed::Source::name(list)),
-        policy,
-        close_at_end: true,
-        ..WindowOptions::default()
-    };
-    let (window, pane) = Window::open(options)?;
-    Ok(Output::Window { window: Box::new(window), pane, paced })
-}
-
 impl Output {
     /// For people, before the first frame.
     pub fn describe(&self) -> String {
         match self {
-            Self::Window { .. } => {
+            Self::Window(_) => {
                 "a window (space pause, f full screen, s screenshot, b before/after, h all keys, q quit)"
                     .into()
             }
@@ -91,22 +91,40 @@ impl Output {
     /// The path that pictures take to the eye.
     pub fn path(&self) -> String {
         match self {
-            Self::Window { window, .. } => window.path(),
+            Self::Window(window) => window.handle().status().path(),
             Self::File(_) => "none: written to a file".into(),
             Self::Nowhere => "none".into(),
         }
     }
 
     pub fn is_window(&self) -> bool {
-        matches!(self, Self::Window { .. })
+        matches!(self, Self::Window(_))
     }
 
-    /// The end of the pipeline, and the window that the main thread must run.
-    pub fn split(self) -> (Target, Option<Window>) {
-        match self {
-            Self::Window { window, pane, paced } => (Target::window(pane, paced), Some(*window)),
-            Self::File(sink) => (Target::file(sink), None),
-            Self::Nowhere => (Target::nowhere(), None),
-        }
+    /// The ends of the pipelines, of which several go to a window alone, and the window that the main thread must run.
+    ///
+    /// # Errors
+    /// Of the window's panes.
+    pub fn split(self, device: &Device, runs: &[Run]) -> Result<(Vec<Target>, Option<Window>)> {
+        Ok(match self {
+            Self::Window(mut window) => {
+                let pane = |run: &Run| {
+                    let options = PaneOptions { policy: run.policy, ..PaneOptions::default() };
+                    Ok(Target::Screen(Screen::new(window.pane(&run.name, device, &options)?, run.paced)))
+                };
+                let targets = runs.iter().map(pane).collect::<Result<_>>()?;
+                (targets, Some(*window))
+            }
+            Self::File(sink) => (vec![Target::File(sink)], None),
+            Self::Nowhere => (vec![Target::Nowhere], None),
+        })
     }
+}
+
+/// What a pane must know of the frames that will come.
+pub struct Run {
+    pub name: String,
+    pub policy: Policy,
+    /// Each frame is shown at its time.
+    pub paced: bool,
 }

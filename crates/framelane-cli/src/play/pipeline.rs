@@ -1,9 +1,11 @@
-//! The way of the frames: source → feed → lanes → read back → target, each on its own threads.
+//! The way of the frames: source → feed → lanes → target, each on its own threads.
 //!
 //! ```text
-//!  Playlist ─▶ Feeder ─▶ [submit] ─▶ Lanes ─▶ [read back] ─▶ pinned ring ─▶ [target]
+//!  Playlist ─▶ Feeder ─▶ [submit] ─▶ Lanes ─▶ [target: a pane takes them from the device]
+//!                                      └────▶ [read back] ─▶ pinned ring ─▶ [target: a file]
 //!                          the run's order is that of the tickets in the channel
 //! ```
+//! Inputs that are played side by side have all of this each, but for the lanes: there is one copy of the network.
 //! A frame taken out of the feed has a [`Fate`] that travels with it, so that each is counted exactly once,
 //! wherever the run is stopped. Whoever ends first for a reason of its own says so by [`Stop`].
 
@@ -11,16 +13,16 @@ use super::readback::{Picture, Staging, read_back};
 use super::stamps::Stamps;
 use super::stop::{Stop, Why};
 use super::tally::{Fate, Tally};
-use super::target::Target;
+use super::target::{self, Target};
 use crate::console;
 use framelane::device::{Device, Event};
 use framelane::feed::{self, Feeder, Source};
 use framelane::frame::FrameMeta;
 use framelane::lanes::{self, Lanes, Model, Ticket};
 use framelane::ring::{self, Policy, Reader};
-use framelane::stats::Stage;
+use framelane::stats::{Group, Stage};
 use framelane::{Batch, Error, ErrorKind, Result};
-use framelane_media::Summary;
+use framelane_media::{Sink, Summary};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
@@ -36,8 +38,8 @@ const STAGED: usize = 2;
 pub struct Parts {
     pub source: Box<dyn Source>,
     pub stamps: Stamps,
-    /// `None`: pictures pass through.
-    pub model: Option<Arc<dyn Model>>,
+    /// The network's. `None`: pictures pass through.
+    pub lanes: Option<Arc<Lanes>>,
     pub target: Target,
     pub options: Options,
 }
@@ -68,6 +70,22 @@ impl Options {
             Policy::Fifo => self.depth + self.lanes,
         }
     }
+}
+
+/// The lanes for runs with these options, side by side.
+///
+/// # Errors
+/// Of the network.
+pub fn lanes(
+    device: &Device,
+    model: Arc<dyn Model>,
+    runs: &[Options],
+    tally: &Arc<Tally>,
+) -> Result<Arc<Lanes>> {
+    let lanes = runs.iter().map(|run| run.lanes).max().unwrap_or(1);
+    let in_flight = runs.iter().map(|run| run.in_flight()).sum::<usize>().max(lanes);
+    let recorder = Some(tally.recorder.clone());
+    Lanes::new(device, model, lanes::Options { in_flight, recorder, ..lanes::Options::new(lanes) }).map(Arc::new)
 }
 
 /// A run that goes on.
@@ -159,20 +177,8 @@ impl Running {
     /// # Errors
     /// Of the feed, the lanes, or the system that has no threads left.
     pub fn start(device: &Device, parts: Parts, tally: &Arc<Tally>, stop: &Stop) -> Result<Self> {
-        let Parts { source, stamps, model, target, options } = parts;
+        let Parts { source, stamps, lanes, target, options } = parts;
         let in_flight = options.in_flight();
-        let lanes = model
-            .map(|model| {
-                let recorder = Some(tally.recorder.clone());
-                let lane_options = lanes::Options {
-                    lanes: options.lanes,
-                    in_flight,
-                    recorder,
-                    ..lanes::Options::new(options.lanes)
-                };
-                Lanes::new(device, model, lane_options)
-            })
-            .transpose()?;
         // A target that shows the picture before needs its slot until both are read back.
         let keep_input = target.wants_before();
         let held = if keep_input { in_flight + 1 } else { 0 };
@@ -207,23 +213,28 @@ impl Running {
             jobs: sender,
         };
         let submit = spawn("submit", stop, move || submit.run())?;
-        let (read_back, target) = if target.wants_pictures() {
-            let stream = device.stream("read back")?;
-            let wants_before = target.wants_before();
-            let copying = tally.recorder.group(Stage::Copy, 1);
-            let (writer, reader) =
-                ring::ring(
-                    ring::Options::fixed("results", Policy::Fifo, STAGED),
-                    |_| Ok(Default::default()),
-                )?;
-            let thread =
-                spawn("read back", stop, move || read_back(&jobs, wants_before, &writer, &stream, &copying))?;
-            let (sink_stop, writing) = (stop.clone(), tally.recorder.group(Stage::Sink, 1));
-            let target = Target::timed(target, writing);
-            (Some(thread), spawn("target", stop, move || write(&reader, target, &sink_stop))?)
-        } else {
-            tally.recorder.group(Stage::Sink, 1);
-            (None, spawn("target", stop, move || count(&jobs))?)
+        let stream = |name| device.stream(name);
+        let writing = tally.recorder.group(Stage::Sink, 1);
+        let stopped = stop.clone();
+        let (read_back, target) = match target {
+            Target::Nowhere => (None, spawn("target", stop, move || count(&jobs))?),
+            Target::Screen(screen) => {
+                let stream = stream("show")?;
+                let show = move || screen.show(&jobs, &stream, &writing, &stopped).map(|()| None);
+                (None, spawn("target", stop, show)?)
+            }
+            Target::File(sink) => {
+                let stream = stream("read back")?;
+                let copying = tally.recorder.group(Stage::Copy, 1);
+                let (writer, reader) =
+                    ring::ring(
+                        ring::Options::fixed("results", Policy::Fifo, STAGED),
+                        |_| Ok(Default::default()),
+                    )?;
+                let thread =
+                    spawn("read back", stop, move || read_back(&jobs, &writer, &stream, &copying))?;
+                (Some(thread), spawn("target", stop, move || write(&reader, sink, &writing, &stopped))?)
+            }
         };
         Ok(Self { feeder, submit, read_back, target, stop: stop.clone() })
     }
@@ -285,7 +296,7 @@ fn join<T>(name: &str, thread: JoinHandle<Result<T>>) -> Result<T> {
 /// From the feed into the lanes.
 struct Submit {
     feeder: Arc<Feeder>,
-    lanes: Option<Lanes>,
+    lanes: Option<Arc<Lanes>>,
     stamps: Stamps,
     keep_input: bool,
     /// One for each job that may be begun. Had before a frame is taken: one taken earlier would only grow old.
@@ -338,10 +349,11 @@ fn count(jobs: &Receiver<Job>) -> Result<Option<Summary>> {
     Ok(None)
 }
 
-/// From pinned memory into the target, to its end.
+/// From pinned memory into the file, to its end.
 fn write(
     reader: &Reader<Staging, Event, Picture>,
-    mut target: Target,
+    mut sink: Box<dyn Sink>,
+    group: &Group,
     stop: &Stop,
 ) -> Result<Option<Summary>> {
     let mut put = || -> Result<()> {
@@ -349,11 +361,7 @@ fn write(
             let picture = lease.meta();
             lease.ready().synchronize("target: copy out of the device")?;
             picture.copied(lease.ready());
-            let (rgb, before) = lease.payload().read(picture)?;
-            if !target.write(picture, &rgb, before.as_deref())? {
-                stop.request(Why::Window);
-                break;
-            }
+            target::write(&mut *sink, picture, &lease.payload().read(picture)?, group)?;
         }
         Ok(())
     };
@@ -363,6 +371,6 @@ fn write(
     if result.is_err() {
         stop.request(Why::Failure);
     }
-    let summary = target.finish();
-    result.and(summary)
+    let summary = target::finish(sink, group);
+    result.and(summary.map(Some))
 }

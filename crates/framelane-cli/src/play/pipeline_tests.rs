@@ -1,6 +1,6 @@
 //! Networks and targets that fail, and runs that are stopped: each frame has one fate, and the cause is told.
 
-use super::pipeline::{End, Options, Parts, Running};
+use super::pipeline::{self, End, Options, Parts, Running};
 use super::playlist::Playlist;
 use super::stamps::Stamps;
 use super::stop::{Stop, Why};
@@ -84,13 +84,10 @@ fn run(
     let source = framelane_media::open("testsrc:64x48@30", &OpenOptions::default()).unwrap();
     let list = Playlist::new(vec![source], false, frames).unwrap();
     let (tally, stop) = (Tally::new(), Stop::default());
-    let parts = Parts {
-        source: Box::new(list),
-        stamps: Stamps::new(None),
-        model: Some(Arc::new(Fake { on })),
-        target,
-        options: Options { lanes: 2, depth: 3, policy },
-    };
+    let options = Options { lanes: 2, depth: 3, policy };
+    let lanes = pipeline::lanes(&device, Arc::new(Fake { on }), &[options], &tally).unwrap();
+    let parts =
+        Parts { source: Box::new(list), stamps: Stamps::new(None), lanes: Some(lanes), target, options };
     let running = Running::start(&device, parts, &tally, &stop).unwrap();
     during(&stop);
     let end = running.join();
@@ -103,7 +100,7 @@ fn run(
 fn sink(refuse: u64) -> (Target, Arc<Mutex<Vec<u64>>>, std::sync::mpsc::Receiver<u64>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (tell, told) = channel();
-    (Target::file(Box::new(FakeSink { seen: seen.clone(), refuse, tell })), seen, told)
+    (Target::File(Box::new(FakeSink { seen: seen.clone(), refuse, tell })), seen, told)
 }
 
 #[test]
@@ -124,7 +121,7 @@ fn frames_that_fail_leave_a_hole() {
 #[test]
 fn a_network_that_always_fails_ends_the_run() {
     let (end, frames) =
-        run(None, Policy::Fifo, |_| Err(Error::new(ErrorKind::Model, "no")), Target::nowhere(), |_| {});
+        run(None, Policy::Fifo, |_| Err(Error::new(ErrorKind::Model, "no")), Target::Nowhere, |_| {});
     let said = end.error.unwrap().to_string();
     assert!(said.contains("first 10 frames") && said.contains("frame 0 of testsrc"), "{said}");
     assert_eq!((frames.out, frames.failed), (0, 10));
@@ -167,8 +164,8 @@ fn stopped_before_it_began() {
     let parts = Parts {
         source: Box::new(Playlist::new(vec![source], false, None).unwrap()),
         stamps: Stamps::new(None),
-        model: None,
-        target: Target::nowhere(),
+        lanes: None,
+        target: Target::Nowhere,
         options: Options { lanes: 1, depth: 1, policy: Policy::Fifo },
     };
     let end = Running::start(&device, parts, &tally, &stop).unwrap().join();

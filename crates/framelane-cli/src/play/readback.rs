@@ -11,21 +11,15 @@ use std::ops::Deref;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A slot of pinned memory for a result and, for targets that show it, the picture before. Made when needed,
-/// and again when a larger picture comes.
+/// A slot of pinned memory for a result. Made when needed, and again when a larger picture comes.
 #[derive(Debug, Default)]
-pub struct Staging {
-    result: Mutex<Option<Buffer>>,
-    before: Mutex<Option<Buffer>>,
-}
+pub struct Staging(Mutex<Option<Buffer>>);
 
 /// What travels with a filled [`Staging`].
 pub struct Picture {
     pub meta: FrameMeta,
     pub fate: Fate,
     pub size: ImageSize,
-    /// Size of the picture before, if it was kept.
-    pub before: Option<ImageSize>,
     copying: Arc<Group>,
     began: Event,
 }
@@ -53,18 +47,14 @@ impl Deref for Pixels {
 }
 
 impl Staging {
-    /// The pixels of the result, and of the picture before. The copy must be done.
+    /// The pixels of the result. The copy must be done.
     ///
     /// # Errors
     /// Of the device, if it is not.
-    pub fn read(&self, picture: &Picture) -> Result<(Pixels, Option<Pixels>)> {
-        let pixels = |slot: &Mutex<Option<Buffer>>, size: ImageSize| {
-            let buffer = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let buffer = buffer.ok_or_else(|| Error::new(ErrorKind::Device, "a result was not read back"))?;
-            Ok::<_, Error>(Pixels { bytes: buffer.read_host()?, len: size.bytes() })
-        };
-        let before = picture.before.map(|size| pixels(&self.before, size)).transpose()?;
-        Ok((pixels(&self.result, picture.size)?, before))
+    pub fn read(&self, picture: &Picture) -> Result<Pixels> {
+        let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let buffer = buffer.ok_or_else(|| Error::new(ErrorKind::Device, "a result was not read back"))?;
+        Ok(Pixels { bytes: buffer.read_host()?, len: picture.size.bytes() })
     }
 }
 
@@ -91,13 +81,12 @@ fn copy(batch: &Batch, stream: &Stream, slot: &Mutex<Option<Buffer>>) -> Result<
 /// Wait for each job in turn and enqueue the copy of its result, until there are no more or nobody wants them.
 pub fn read_back(
     jobs: &Receiver<Job>,
-    wants_before: bool,
     results: &Writer<Staging, Event, Picture>,
     stream: &Stream,
     copying: &Arc<Group>,
 ) -> Result<()> {
     for job in jobs {
-        let Some(Done { meta, fate, output, before, permit }) = job.wait()? else { continue };
+        let Some(Done { meta, fate, output, permit, .. }) = job.wait()? else { continue };
         let slot = match results.acquire() {
             Ok(slot) => slot,
             // The target has ended and says why.
@@ -110,11 +99,9 @@ pub fn read_back(
         // The copy's time begins when there is something to copy.
         output.on(stream)?;
         let began = stream.record_timed()?;
-        let size = copy(&output, stream, &slot.payload().result)?;
-        let before = before.filter(|_| wants_before);
-        let before = before.map(|batch| copy(&batch, stream, &slot.payload().before)).transpose()?;
+        let size = copy(&output, stream, &slot.payload().0)?;
         let ready = stream.record_timed()?;
-        let picture = Picture { meta, fate, size, before, copying: copying.clone(), began };
+        let picture = Picture { meta, fate, size, copying: copying.clone(), began };
         slot.publish(ready, picture);
         drop(output);
         drop(permit);

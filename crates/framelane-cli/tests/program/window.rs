@@ -78,3 +78,19 @@ fn auto_takes_the_window() {
         assert_eq!(run.figures().frames(), [3, 3, 0, 0]);
     }
 }
+
+/// Each for itself: of any size, at its own rate, through one network.
+#[test]
+fn several_inputs_are_shown_side_by_side() {
+    let inputs = ["testsrc:64x48@30", "testsrc:96x32@60", "testsrc:48x48@20"];
+    let args = ["--frames", "8", "--to", "window", "--runtime", "tract", "--json", "-"];
+    let all: Vec<&str> = inputs.into_iter().chain(args).collect();
+    if let Some(run) = on_screen("several_inputs_are_shown_side_by_side", &all) {
+        let run = run.ok();
+        assert_eq!(run.err.matches("\ninput ").count() + usize::from(run.err.starts_with("input ")), 3);
+        let figures = run.figures();
+        assert_eq!(figures.frames(), [24, 24, 0, 0]);
+        let window = &figures.0["window"];
+        assert_eq!(window["shown"].as_u64().unwrap() + window["hidden"].as_u64().unwrap(), 24);
+    }
+}

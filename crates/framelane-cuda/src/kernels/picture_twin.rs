@@ -19,7 +19,14 @@ pub fn to_picture(how: &ToPicture, from: &[u8], to: &mut [u8]) -> Result<()> {
     let extents = how.extents()?;
     check_range(CALL, &(0..extents.from), from.len())?;
     check_range(CALL, &(0..extents.to), to.len())?;
+    if extents.to == 0 {
+        return Ok(());
+    }
     let affine = how.affine();
+    if how.element == Element::U8 && (how.channels == 1 || !how.mark) {
+        bytes_to_picture(how, affine, from, to);
+        return Ok(());
+    }
     for row in 0..how.height {
         for pixel in 0..how.width {
             let number = |channel| {
@@ -35,6 +42,28 @@ pub fn to_picture(how: &ToPicture, from: &[u8], to: &mut [u8]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The same for bytes, of which there are so few that each is worked out once: displays without CUDA are fed by this.
+fn bytes_to_picture(how: &ToPicture, affine: (f32, f32), from: &[u8], to: &mut [u8]) {
+    let numbers: [f32; 256] = std::array::from_fn(|byte| byte as f32);
+    let one = numbers.map(|v| of_one(how, affine, v));
+    let of_three = numbers.map(|v| level(v, affine));
+    let (first, last) = if how.order == Order::Rgb { (0, 2) } else { (2, 0) };
+    let rows = to.chunks_mut(how.to_row).take(how.height);
+    for (row, to) in rows.enumerate() {
+        let from = &from[row * how.row..];
+        for (pixel, to) in to[..how.width * 4].chunks_exact_mut(4).enumerate() {
+            let at = pixel * how.pixel;
+            let seen = if how.channels == 1 {
+                one[usize::from(from[at])]
+            } else {
+                let channel = |n: usize| of_three[usize::from(from[at + n * how.channel])];
+                [channel(first), channel(1), channel(last), 255]
+            };
+            to.copy_from_slice(&seen);
+        }
+    }
 }
 
 fn put(to: &mut [u8], at: usize, pixel: [u8; 4]) {

@@ -5,10 +5,12 @@
 
 use super::image;
 use crate::gpu::{FORMAT, Gpu};
-use crate::upload;
-use crate::view::{BACKGROUND, Rect};
+use crate::rect::{Placed, Rect};
 use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
+
+/// Colour around the picture, sRGB.
+const BACKGROUND: [u8; 3] = [22, 24, 29];
 
 /// Threads of a workgroup along each side, as in the shader.
 const GROUP: u32 = 16;
@@ -18,11 +20,46 @@ const GROUP: u32 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 struct Params {
     tile: [u32; 4],
-    rect: [u32; 4],
+    rect: [f32; 4],
     background: [f32; 4],
+    after: Source,
+    before: Source,
+    split: u32,
+    sharp: u32,
+    pad: [u32; 2],
+}
+
+/// A picture in a buffer, counted in pixels.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, bytemuck::Pod, bytemuck::Zeroable)]
+struct Source {
     size: [u32; 2],
     pitch: u32,
-    pad: u32,
+    start: u32,
+}
+
+impl Source {
+    fn new(size: ImageSize, start: usize) -> Self {
+        let pixels = |bytes: usize| (bytes / 4) as u32;
+        Self {
+            size: [size.width as u32, size.height as u32],
+            pitch: pixels(image::pitch(size.width)),
+            start: pixels(start),
+        }
+    }
+}
+
+/// What is drawn into a tile.
+pub(super) struct Scene<'a> {
+    pub pixels: &'a wgpu::Buffer,
+    pub size: ImageSize,
+    /// The picture before, and the byte where it begins.
+    pub before: Option<(ImageSize, usize)>,
+    pub placed: Placed,
+    /// Magnified pixels keep their edges.
+    pub sharp: bool,
+    /// Where on the picture the divider is.
+    pub split: Option<f32>,
 }
 
 /// The pipeline, one for all panes.
@@ -34,9 +71,9 @@ pub(super) struct Compose {
 }
 
 /// What panes are drawn into.
-pub(super) struct Target {
+pub(crate) struct Target {
     pub texture: wgpu::Texture,
-    view: wgpu::TextureView,
+    pub view: wgpu::TextureView,
     pub size: ImageSize,
     pub extent: wgpu::Extent3d,
 }
@@ -56,8 +93,10 @@ impl Target {
     /// # Errors
     /// [`ErrorKind::Unsupported`] for more pixels a side than the adapter takes.
     pub fn new(gpu: &Gpu, size: ImageSize) -> Result<Self> {
-        let extent = upload::extent(gpu, size)?;
-        let usage = wgpu::TextureUsages::STORAGE_BINDING | wgpu::TextureUsages::COPY_SRC;
+        let extent = gpu.extent(size)?;
+        let usage = wgpu::TextureUsages::STORAGE_BINDING
+            | wgpu::TextureUsages::TEXTURE_BINDING
+            | wgpu::TextureUsages::COPY_SRC;
         let (texture, view) = gpu.texture("display", extent, usage);
         Ok(Self { texture, view, size, extent })
     }
@@ -125,7 +164,7 @@ impl Compose {
         Ok(Self { layout, pipeline, nothing })
     }
 
-    /// Draw `picture`, or nothing but background, into `tile` of the target.
+    /// Draw the scene, or nothing but background, into `tile` of the target.
     pub fn draw(
         &self,
         gpu: &Gpu,
@@ -133,28 +172,36 @@ impl Compose {
         part: &mut Part,
         target: &Target,
         tile: Rect,
-        picture: Option<(&wgpu::Buffer, ImageSize)>,
+        scene: Option<&Scene<'_>>,
     ) {
         if tile.width == 0 || tile.height == 0 {
             return;
         }
-        let rect = picture.map_or(Rect::default(), |(_, size)| tile.place(size));
         let background = BACKGROUND.map(|c| f32::from(c) / 255.0);
-        let (size, pitch) = picture.map_or(([0; 2], 0), |(_, size)| {
-            ([size.width as u32, size.height as u32], (image::pitch(size.width) / 4) as u32)
-        });
-        let params = Params {
+        let mut params = Params {
             tile: [tile.x, tile.y, tile.width, tile.height],
-            rect: [rect.x, rect.y, rect.width, rect.height],
+            rect: [0.0; 4],
             background: [background[0], background[1], background[2], 1.0],
-            size,
-            pitch,
-            pad: 0,
+            after: Source::default(),
+            before: Source::default(),
+            split: 0,
+            sharp: 0,
+            pad: [0; 2],
         };
+        if let Some(scene) = scene {
+            let Placed { x, y, width, height } = scene.placed;
+            params.rect = [x, y, width, height].map(|n| n as f32);
+            params.after = Source::new(scene.size, 0);
+            params.sharp = u32::from(scene.sharp);
+            if let (Some((size, start)), Some(split)) = (scene.before, scene.split) {
+                params.before = Source::new(size, start);
+                params.split = scene.placed.column(split).max(0.0) as u32;
+            }
+        }
         if part.told.replace(params) != Some(params) {
             gpu.queue.write_buffer(&part.params, 0, bytemuck::bytes_of(&params));
         }
-        let pixels = picture.map_or(&self.nothing, |(pixels, _)| pixels);
+        let pixels = scene.map_or(&self.nothing, |scene| scene.pixels);
         pass.set_pipeline(&self.pipeline);
         pass.set_bind_group(0, part.bind(gpu, &self.layout, target, pixels), &[]);
         pass.dispatch_workgroups(tile.width.div_ceil(GROUP), tile.height.div_ceil(GROUP), 1);

@@ -1,8 +1,8 @@
 //! The memory of a display's slots: where a producer's kernel writes a picture, and the presenter finds it.
 
 use crate::gpu::Gpu;
+use super::picture::Plan;
 use crate::interop::Exportable;
-pub(super) use crate::upload::pitch;
 use framelane::device::{Buffer, Device, Memory};
 use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
@@ -32,12 +32,24 @@ pub(super) enum ForPresenter {
     Host(Buffer),
 }
 
+/// Bytes from row to row of RGBA8 in a buffer: adapters copy between buffers and textures by rows of whole steps.
+pub(crate) fn pitch(width: usize) -> usize {
+    (4 * width).next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT as usize)
+}
+
 /// # Errors
-/// [`ErrorKind::Unsupported`] if the adapter cannot draw pictures of this size.
-pub(super) fn check(gpu: &Gpu, size: ImageSize) -> Result<()> {
-    crate::upload::extent(gpu, size)?;
-    let bytes = pitch(size.width) as u64 * size.height as u64;
-    if bytes <= gpu.max_read {
+/// [`ErrorKind::Unsupported`] if the adapter cannot draw such pictures.
+pub(super) fn check(gpu: &Gpu, plan: &Plan) -> Result<()> {
+    if let Some(before) = &plan.before {
+        gpu.extent(before.size)?;
+    }
+    check_size(gpu, plan.size, plan.bytes)
+}
+
+/// As [`check`], for a picture of `bytes` in all.
+pub(super) fn check_size(gpu: &Gpu, size: ImageSize, bytes: usize) -> Result<()> {
+    gpu.extent(size)?;
+    if bytes as u64 <= gpu.max_read {
         return Ok(());
     }
     let (adapter, most) = (&gpu.adapter, gpu.max_read);

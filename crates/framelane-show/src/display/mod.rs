@@ -16,14 +16,21 @@ mod pane;
 mod picture;
 mod place;
 mod tiles;
+mod watch;
 
-pub use pane::{PaneOptions, TensorPane};
+pub(crate) use compose::Target;
+pub(crate) use image::pitch;
+pub(crate) use tiles::grid;
+pub use pane::{PaneOptions, Shown, TensorPane};
 pub use picture::{Colours, Layout, Picture};
+pub use watch::Seen;
 
 use crate::gpu::{self, AdapterInfo, Gpu};
-use crate::offscreen::Readback;
-use crate::upload;
-use compose::{Compose, Part, Target};
+use crate::link::Link;
+use crate::meter::{Ages, Meter, Rate};
+use crate::readback::{Readback, read};
+use crate::rect::{Placed, Rect, Zoom};
+use compose::{Compose, Part};
 use framelane::device::Device;
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane::ring::{self, Policy};
@@ -36,7 +43,8 @@ use place::{Lease, Place};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use watch::{EndOnDrop, Watch};
 
 /// Presentations that the adapter may still be at work on when another begins. With fewer it stands still between two
 /// while the CPU hears of the end of one and enqueues the next (measured: 205 µs a frame with 2, 130 with 3).
@@ -54,10 +62,13 @@ pub struct Display {
     /// Tiles that no pane has.
     empty: Vec<Part>,
     target: Option<Target>,
-    /// Size of the target and number of panes when it was drawn last.
+    /// Size of the target and number of panes when it was drawn last; `None`: it must be drawn again.
     drawn: Option<(ImageSize, usize)>,
+    split: Option<f32>,
+    meter: Meter,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     readbacks: u64,
+    watch: Arc<Watch>,
 }
 
 /// What a pane showed so far.
@@ -71,8 +82,11 @@ pub struct PaneStatus {
     pub shown: u64,
     /// Pictures that were drawn.
     pub presented: u64,
-    /// Pictures that a newer one overtook, and a worker's that made no sense or that the adapter cannot draw.
+    /// Pictures that a newer one overtook, or the closing, and a worker's that made no sense or that the adapter cannot
+    /// draw.
     pub dropped: u64,
+    /// Pictures that were taken while the window was minimised or covered.
+    pub hidden: u64,
     /// Who is on it now.
     pub picture: Option<FrameMeta>,
     /// Why nothing follows, once that is known: its producer has ended, or the worker process has.
@@ -90,7 +104,11 @@ impl Display {
         let uuid = device.cuda_context().map(|cuda| cuda.info().uuid);
         let same = |adapter: &wgpu::Adapter| uuid.is_some() && crate::interop::uuid(adapter) == uuid;
         let adapter = gpu::choose(&instance, same).or_else(|_| gpu::choose(&instance, |_| true))?;
-        let gpu = Arc::new(Gpu::open(&adapter)?);
+        Self::on(Arc::new(Gpu::open(&adapter)?), None)
+    }
+
+    /// A display on this adapter, whose panes tell the window behind `link` of their pictures.
+    pub(crate) fn on(gpu: Arc<Gpu>, link: Option<Arc<Link>>) -> Result<Self> {
         Ok(Self {
             compose: Compose::new(&gpu)?,
             gpu,
@@ -98,8 +116,11 @@ impl Display {
             places: Vec::new(),
             target: None,
             drawn: None,
+            split: None,
+            meter: Meter::new(),
             in_flight: VecDeque::new(),
             readbacks: 0,
+            watch: Watch::new(link),
         })
     }
 
@@ -134,7 +155,7 @@ impl Display {
         let way = Arc::new(image::way(&self.gpu, device));
         let path: Arc<str> = match &*way {
             Way::Shared => self.gpu.adapter.reached_by("vulkan-shared"),
-            Way::Upload(why) => format!("{}: {why}", upload::path(&self.gpu.adapter)),
+            Way::Upload(why) => format!("{}: {why}", self.gpu.adapter.uploaded_to()),
         }
         .into();
         let slots: Arc<[Arc<Slot>]> = (0..options.slots).map(|_| Arc::default()).collect();
@@ -142,8 +163,8 @@ impl Display {
         let payloads = slots.clone();
         let (writer, reader) = ring::ring(fixed, move |n| Ok(payloads[n].clone()))?;
         let counts = Arc::<Counts>::default();
-        let place = Place::new(&self.gpu, name.clone(), path.clone(), reader, counts.clone());
-        self.places.push(place);
+        let policy = options.policy;
+        self.places.push(Place::new(&self.gpu, name.clone(), path.clone(), policy, reader, counts.clone()));
         Ok(TensorPane {
             writer,
             slots,
@@ -153,6 +174,8 @@ impl Display {
             way,
             path,
             counts,
+            watch: self.watch.clone(),
+            _end: Arc::new(EndOnDrop(self.watch.clone())),
         })
     }
 
@@ -164,6 +187,7 @@ impl Display {
     pub fn attach(&mut self, worker: Attached) -> usize {
         let again = self.places.iter().position(|place| place.was(worker.name()));
         let place = Place::for_worker(&self.gpu, worker);
+        self.drawn = None;
         match again {
             Some(at) => {
                 self.places[at] = place;
@@ -187,24 +211,38 @@ impl Display {
     /// error of a producer's stream.
     pub fn present(&mut self, size: ImageSize) -> Result<usize> {
         // First, so that what is taken then is the newest.
+        self.make_room()?;
+        self.refresh(true)?;
+        self.draw(size)
+    }
+
+    /// Wait until fewer presentations are being drawn than may be.
+    pub(crate) fn make_room(&mut self) -> Result<()> {
         while self.in_flight.len() >= IN_FLIGHT
             && let Some(oldest) = self.in_flight.pop_front()
         {
             self.wait(oldest)?;
         }
+        Ok(())
+    }
+
+    /// Take the next complete picture of each pane; `visible`: of those whose last one was drawn, if each shall be.
+    pub(crate) fn refresh(&mut self, visible: bool) -> Result<()> {
+        self.places.iter_mut().try_for_each(|place| place.refresh(&self.gpu, visible).map(drop))
+    }
+
+    /// Draw what was taken, if anything is new. How many pictures are.
+    pub(crate) fn draw(&mut self, size: ImageSize) -> Result<usize> {
         let layout = (size, self.places.len());
-        let mut fresh = 0;
-        for place in &mut self.places {
-            fresh += usize::from(place.refresh(&self.gpu)?);
-        }
+        let fresh = self.places.iter().filter(|place| place.has_unseen()).count();
         if fresh == 0 && self.drawn == Some(layout) {
             self.poll()?;
             return Ok(0);
         }
         if self.target.as_ref().is_none_or(|target| target.size != size) {
             self.target = Some(Target::new(&self.gpu, size)?);
-            let places = self.places.iter_mut().map(|place| &mut place.part);
-            places.chain(&mut self.empty).for_each(Part::unbind);
+            self.places.iter_mut().for_each(Place::unbind);
+            self.empty.iter_mut().for_each(Part::unbind);
         }
         let Some(target) = &self.target else { return Ok(0) };
         let tiles = tiles::all(self.places.len(), target.extent.width, target.extent.height);
@@ -213,22 +251,29 @@ impl Display {
         let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         let mut tiles = tiles.into_iter();
         for (place, tile) in self.places.iter_mut().zip(&mut tiles) {
-            place.draw(&self.gpu, &self.compose, &mut pass, target, tile);
+            place.draw(&self.gpu, &self.compose, &mut pass, target, tile, self.split);
         }
         for (part, tile) in self.empty.iter_mut().zip(tiles) {
             self.compose.draw(&self.gpu, &mut pass, part, target, tile, None);
         }
         drop(pass);
+        let submission = self.submit(encoder);
+        self.in_flight.push_back(submission);
+        self.drawn = Some(layout);
+        let now = Instant::now();
+        self.places.iter_mut().for_each(|place| place.drawn(now, &mut self.meter));
+        self.poll()?;
+        Ok(fresh)
+    }
+
+    /// What the submission reads keeps its slot until it is done, even if another picture takes its place.
+    fn submit(&self, encoder: wgpu::CommandEncoder) -> wgpu::SubmissionIndex {
         let submission = self.gpu.queue.submit([encoder.finish()]);
-        // What the submission reads keeps its slot until it is done, even if another picture takes its place.
         let read: Vec<Arc<Lease>> = self.places.iter().filter_map(Place::lease).collect();
         if !read.is_empty() {
             self.gpu.queue.on_submitted_work_done(move || drop(read));
         }
-        self.in_flight.push_back(submission);
-        self.drawn = Some(layout);
-        self.poll()?;
-        Ok(fresh)
+        submission
     }
 
     /// Let go what the adapter is done with. [`Display::present`] does so, too.
@@ -253,6 +298,29 @@ impl Display {
         })
     }
 
+    /// Where the divider is between pictures and those before them ([`Picture::before`]): at this share of each picture's
+    /// width. `None`, as at first: there is none.
+    pub fn set_split(&mut self, split: Option<f32>) {
+        if self.split != split {
+            self.split = split;
+            self.drawn = None;
+        }
+    }
+
+    /// How the picture of pane `pane` (its number among [`Display::panes`]) lies in its tile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if there is no such pane.
+    pub fn set_zoom(&mut self, pane: usize, zoom: Zoom) -> Result<()> {
+        let panes = self.places.len();
+        let place = self.places.get_mut(pane).ok_or_else(|| no_pane(pane, panes))?;
+        if place.zoom != zoom {
+            place.zoom = zoom;
+            self.drawn = None;
+        }
+        Ok(())
+    }
+
     /// Read back what was presented last: u8, height × width × 3, sRGB. `None` before the first presentation. Waits for
     /// the adapter; counted ([`Display::readbacks`]).
     ///
@@ -267,9 +335,54 @@ impl Display {
         readback.finish(&self.gpu).map(Some)
     }
 
-    /// How often pictures were read back into host memory.
+    /// Read back the picture of pane `pane` alone, at its own size, with the divider if it is on: u8, height × width × 3,
+    /// sRGB. `None` if there is none yet. Waits for the adapter; counted.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if there is no such pane; [`ErrorKind::Device`] if the adapter fails.
+    pub fn read_pane(&mut self, pane: usize) -> Result<Option<(Vec<u8>, ImageSize)>> {
+        let place = self.places.get(pane).ok_or_else(|| no_pane(pane, self.places.len()))?;
+        let Some((size, _)) = place.sizes() else { return Ok(None) };
+        self.readbacks += 1;
+        let target = Target::new(&self.gpu, size)?;
+        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        place.draw_alone(&self.gpu, &self.compose, &mut pass, &target, self.split);
+        drop(pass);
+        let readback = Readback::begin(&self.gpu, &mut encoder, &target.texture, size);
+        self.submit(encoder);
+        readback.finish(&self.gpu).map(|rgb| Some((rgb, size)))
+    }
+
+    /// Read back one pixel of pane `pane`'s picture as it is shown: red, green, blue. `None` outside of the picture. Waits
+    /// for the adapter; counted.
+    ///
+    /// # Errors
+    /// As [`Display::read_pane`].
+    pub fn read_pixel(&mut self, pane: usize, x: usize, y: usize) -> Result<Option<[u8; 3]>> {
+        let place = self.places.get(pane).ok_or_else(|| no_pane(pane, self.places.len()))?;
+        let Some((pixels, at)) = place.pixel(x, y) else { return Ok(None) };
+        self.readbacks += 1;
+        let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let staging = self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("pixel"),
+            size: 4,
+            usage: wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ,
+            mapped_at_creation: false,
+        });
+        encoder.copy_buffer_to_buffer(pixels, at as u64, &staging, 0, 4);
+        self.submit(encoder);
+        read(&self.gpu, &staging, |bytes| Some([*bytes.first()?, *bytes.get(1)?, *bytes.get(2)?]))
+    }
+
+    /// How often something was read back into host memory.
     pub fn readbacks(&self) -> u64 {
         self.readbacks
+    }
+
+    /// How old pictures were when they were handed to the adapter; `None` before the first.
+    pub fn ages(&self) -> Option<Ages> {
+        self.meter.ages()
     }
 
     /// What each pane showed so far, in the order in which they were made.
@@ -278,12 +391,79 @@ impl Display {
     }
 }
 
-impl Drop for Display {
+/// What a window asks.
+impl Display {
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// What was drawn last.
+    pub(crate) fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
+
+    /// Whether pictures may be there, or come, of which nobody tells.
+    pub(crate) fn is_to_be_asked(&self) -> bool {
+        // An end is seen only by whoever asks after the last picture.
+        let seen = self.places.iter().filter(|place| place.is_ended_pane()).count();
+        self.watch.ended() > seen || self.places.iter().any(Place::is_to_be_asked)
+    }
+
+    /// Whether there are pictures that were not drawn yet.
+    pub(crate) fn has_unseen(&self) -> bool {
+        self.places.iter().any(Place::has_unseen)
+    }
+
+    /// Whether all of the producers that there were have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.places.is_empty() && self.places.iter().all(Place::has_ended)
+    }
+
+    pub(crate) fn is_fifo(&self) -> bool {
+        !self.places.is_empty() && self.places.iter().all(Place::is_fifo)
+    }
+
+    /// The tiles of the panes in a target of so many pixels.
+    pub(crate) fn tiles(&self, width: u32, height: u32) -> impl Iterator<Item = (usize, Rect)> + use<> {
+        let panes = self.places.len();
+        tiles::all(panes, width, height).into_iter().take(panes).enumerate()
+    }
+
+    pub(crate) fn zoom(&self, pane: usize) -> Zoom {
+        self.places.get(pane).map_or(Zoom::Fit, |place| place.zoom)
+    }
+
+    pub(crate) fn placed(&self, pane: usize, tile: Rect) -> Option<Placed> {
+        self.places.get(pane)?.placed(tile)
+    }
+
+    /// Of the picture, and of the one before it.
+    pub(crate) fn sizes(&self, pane: usize) -> Option<(ImageSize, Option<ImageSize>)> {
+        self.places.get(pane)?.sizes()
+    }
+
+    pub(crate) fn meta(&self, pane: usize) -> Option<&FrameMeta> {
+        self.places.get(pane)?.meta()
+    }
+
+    pub(crate) fn rate(&mut self, pane: usize, now: Instant) -> Rate {
+        self.places.get_mut(pane).map_or_else(Rate::default, |place| place.meter.rate(now))
+    }
+
     /// Producers are told that nobody looks any more. What the adapter still reads stays until it is done.
+    pub(crate) fn close(&mut self) {
+        self.watch.close();
+        self.places.iter_mut().for_each(Place::cancel);
+    }
+}
+
+fn no_pane(pane: usize, panes: usize) -> Error {
+    Error::new(ErrorKind::Argument, format!("there is no pane {pane} on a display of {panes}"))
+}
+
+impl Drop for Display {
     fn drop(&mut self) {
-        for place in &self.places {
-            place.cancel();
-        }
+        self.close();
     }
 }
 

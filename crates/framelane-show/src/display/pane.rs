@@ -1,17 +1,18 @@
 //! Panes: where producers show their pictures, each on its own stream.
 
 use super::image::{self, ForPresenter, Image, Slot, Way, pitch};
-use super::picture::Picture;
+use super::picture::{Picture, Plan};
+use super::watch::{EndOnDrop, Seen, Told, Watch};
 use crate::gpu::Gpu;
-use crate::pane::Shown;
 use framelane::device::{Access, Device, Event, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane::framelane_cuda::{Place, kernels::ToPicture, kernels::twin};
 use framelane::ring::{Policy, WriteSlot, Writer};
-use framelane::{Error, ErrorKind, Result};
+use framelane::{Error, ErrorKind, Result, TensorView};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// How a pane behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,11 +33,26 @@ impl Default for PaneOptions {
     }
 }
 
+/// What [`TensorPane::show`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use = "a closed window is told here and nowhere else"]
+pub enum Shown {
+    /// The picture will be shown next.
+    Shown,
+    /// The picture will be shown next, in place of one that nobody saw.
+    Replaced,
+    /// The display is closed, or the pane was finished: stop.
+    Closed,
+}
+
 /// What travels with a picture.
 pub(super) struct Placed {
     pub image: Arc<Image>,
     pub size: ImageSize,
+    /// The picture before, and the byte of the image where it begins.
+    pub before: Option<(ImageSize, usize)>,
     pub meta: FrameMeta,
+    pub told: Arc<Told>,
 }
 
 /// What became of the pictures.
@@ -59,6 +75,9 @@ pub struct TensorPane {
     pub(super) way: Arc<Way>,
     pub(super) path: Arc<str>,
     pub(super) counts: Arc<Counts>,
+    pub(super) watch: Arc<Watch>,
+    // Last: the window looks for the end of what the writer wrote.
+    pub(super) _end: Arc<EndOnDrop>,
 }
 
 impl TensorPane {
@@ -85,21 +104,54 @@ impl TensorPane {
     /// [`ErrorKind::Unsupported`] for one that the adapter cannot hold; an earlier failure of the stream; a device
     /// without memory. The pane goes on.
     pub fn show(&self, stream: &Stream, picture: &Picture<'_>, meta: &FrameMeta) -> Result<Shown> {
+        self.place(stream, picture, meta, None)
+    }
+
+    /// As [`TensorPane::show`], and `then` is told what became of the picture: exactly once, unless this call is an
+    /// error. It is called by the thread that draws, or the one that shows, or closes, and must not wait.
+    ///
+    /// # Errors
+    /// As [`TensorPane::show`].
+    pub fn show_then(
+        &self,
+        stream: &Stream,
+        picture: &Picture<'_>,
+        meta: &FrameMeta,
+        then: impl FnOnce(Seen) + Send + 'static,
+    ) -> Result<Shown> {
+        self.place(stream, picture, meta, Some(Box::new(then)))
+    }
+
+    fn place(
+        &self,
+        stream: &Stream,
+        picture: &Picture<'_>,
+        meta: &FrameMeta,
+        then: Option<Box<dyn FnOnce(Seen) + Send>>,
+    ) -> Result<Shown> {
         if !stream.device().same(&self.device) {
             let (ours, theirs, name) = (self.device.name(), stream.device().name(), stream.name());
             let text =
                 format!("pane {:?} takes pictures of {ours}, not of stream {name:?} on {theirs}", self.name);
             return Err(Error::new(ErrorKind::Argument, text).context(meta));
         }
-        let (size, how) = picture.plan(pitch).map_err(|e| e.context(meta))?;
-        image::check(&self.gpu, size).map_err(|e| e.context(meta))?;
+        let plan = picture.plan(pitch).map_err(|e| e.context(meta))?;
+        image::check(&self.gpu, &plan).map_err(|e| e.context(meta))?;
         let mut slot = match self.writer.acquire() {
             Ok(slot) => slot,
-            Err(e) if e.kind() == ErrorKind::Closed => return Ok(Shown::Closed),
+            Err(e) if e.kind() == ErrorKind::Closed => {
+                Told::new(then).tell(Seen::Closed);
+                return Ok(Shown::Closed);
+            }
             Err(e) => return Err(e),
         };
-        let replaced = slot.take_replaced().is_some();
-        let (image, ready) = match self.fill(stream, picture, &how, &slot) {
+        let replaced = slot.take_replaced();
+        let is_replaced = replaced.is_some();
+        if let Some(replaced) = replaced {
+            self.counts.replaced.fetch_add(1, Ordering::Relaxed);
+            replaced.told.tell(Seen::Overtaken);
+        }
+        let (image, ready) = match self.fill(stream, picture, &plan, &slot) {
             Ok(filled) => filled,
             Err((error, begun)) => {
                 // What was enqueued may still write the slot.
@@ -108,15 +160,24 @@ impl TensorPane {
             }
         };
         self.counts.shown.fetch_add(1, Ordering::Relaxed);
-        let placed = Placed { image, size, meta: meta.clone() };
-        Ok(match (slot.publish(ready, placed), replaced) {
-            (Some(_), _) => Shown::Closed,
-            (None, false) => Shown::Shown,
-            (None, true) => {
-                self.counts.replaced.fetch_add(1, Ordering::Relaxed);
-                Shown::Replaced
-            }
-        })
+        let Plan { size, before, .. } = plan;
+        let before = before.map(|before| (before.size, before.at));
+        let placed = Placed { image, size, before, meta: meta.clone(), told: Told::new(then) };
+        if slot.publish(ready, placed).is_some() {
+            return Ok(Shown::Closed);
+        }
+        self.watch.picture();
+        Ok(if is_replaced { Shown::Replaced } else { Shown::Shown })
+    }
+
+    /// Wait until `due` (see [`Pace`](crate::Pace)). `false`, at once, if the display is closed.
+    pub fn wait_until(&self, due: Instant) -> bool {
+        self.watch.open_until(due)
+    }
+
+    /// Whether the display is closed: no picture will be taken any more.
+    pub fn is_closed(&self) -> bool {
+        self.watch.is_closed()
     }
 
     /// Make all slots as large: one that is made later, while the producer's stream waits for something, might wait
@@ -134,31 +195,21 @@ impl TensorPane {
         &self,
         stream: &Stream,
         picture: &Picture<'_>,
-        how: &ToPicture,
+        plan: &Plan,
         slot: &WriteSlot<Arc<Slot>, Event, Placed>,
     ) -> std::result::Result<(Arc<Image>, Event), (Error, Option<Event>)> {
         let nothing = |error| (error, None);
         let begun = |error| (error, Some(stream.record_anyway()));
-        let bytes = how.to_row * how.height;
+        let bytes = plan.bytes;
         let image = match slot.payload().of(bytes) {
             Some(image) => image,
             None => self.grow(bytes).and_then(|()| self.made(slot.payload(), bytes)).map_err(nothing)?,
         };
         slot.wait_for().iter().try_for_each(|read| stream.wait(read)).map_err(nothing)?;
-        let accesses = [picture.tensor().access(), Access::write(&image.target, 0..bytes)];
-        let how = *how;
-        match self.device.cuda_context() {
-            Some(_) => stream.launch_on_cuda("show", &accesses, |stream, places| {
-                let [(Place::Device(from), at), (Place::Device(to), _)] = places else {
-                    unreachable!("a tensor and a slot are device memory")
-                };
-                stream.to_picture(&how, from, at.start, to, 0)
-            }),
-            None => stream.launch("show", &accesses, move |kernel| {
-                twin::to_picture(&how, kernel.inputs[0], kernel.outputs[0]).map_err(Error::from)
-            }),
+        self.convert(stream, picture.tensor(), &plan.how, &image, 0).map_err(nothing)?;
+        if let Some((before, tensor)) = plan.before.as_ref().zip(picture.tensor_before()) {
+            self.convert(stream, tensor, &before.how, &image, before.at).map_err(begun)?;
         }
-        .map_err(nothing)?;
         match &image.for_presenter {
             ForPresenter::Host(host) if self.device.cuda_context().is_some() => {
                 stream.copy(&image.target, 0..bytes, host, 0).map_err(begun)?;
@@ -167,6 +218,30 @@ impl TensorPane {
         }
         let ready = stream.record().map_err(begun)?;
         Ok((image, ready))
+    }
+
+    /// One kernel: the tensor as RGBA8 into the image, from byte `at` on.
+    fn convert(
+        &self,
+        stream: &Stream,
+        tensor: &TensorView<'_>,
+        how: &ToPicture,
+        image: &Image,
+        at: usize,
+    ) -> Result<()> {
+        let accesses = [tensor.access(), Access::write(&image.target, at..at + how.to_row * how.height)];
+        let how = *how;
+        match self.device.cuda_context() {
+            Some(_) => stream.launch_on_cuda("show", &accesses, |stream, places| {
+                let [(Place::Device(from), tensor), (Place::Device(to), _)] = places else {
+                    unreachable!("a tensor and a slot are device memory")
+                };
+                stream.to_picture(&how, from, tensor.start, to, at)
+            }),
+            None => stream.launch("show", &accesses, move |kernel| {
+                twin::to_picture(&how, kernel.inputs[0], kernel.outputs[0]).map_err(Error::from)
+            }),
+        }
     }
 }
 

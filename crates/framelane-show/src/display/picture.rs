@@ -18,6 +18,25 @@ pub use kernels::Colours;
 pub struct Picture<'a> {
     tensor: TensorView<'a>,
     how: Looks,
+    before: Option<(TensorView<'a>, Looks)>,
+}
+
+/// How a picture is made from its tensors.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub size: ImageSize,
+    pub how: ToPicture,
+    pub before: Option<PlanBefore>,
+    /// Of both together.
+    pub bytes: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct PlanBefore {
+    pub size: ImageSize,
+    pub how: ToPicture,
+    /// The byte where it begins.
+    pub at: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +52,7 @@ impl<'a> Picture<'a> {
     /// The tensor as it says itself: u8 from 0 to 255, floats from 0 to 1, red first, one channel in greys.
     pub fn new(tensor: TensorView<'a>) -> Self {
         let how = Looks { layout: None, range: None, colours: Colours::Grey, order: Order::Rgb, mark: false };
-        Self { tensor, how }
+        Self { tensor, how, before: None }
     }
 
     /// Where the channels are, for shapes that could be read both ways.
@@ -67,16 +86,49 @@ impl<'a> Picture<'a> {
         self
     }
 
+    /// What it was before the network, to be compared: seen left of the display's divider
+    /// ([`Display::set_split`](crate::Display::set_split)), brought to this picture's place. Any size; of the same device.
+    pub fn before(mut self, before: Picture<'a>) -> Self {
+        self.before = Some((before.tensor, before.how));
+        self
+    }
+
     pub(super) fn tensor(&self) -> &TensorView<'a> {
         &self.tensor
     }
 
-    /// Its size, and how it is made into RGBA8 with rows `pitch(width)` bytes apart.
+    pub(super) fn tensor_before(&self) -> Option<&TensorView<'a>> {
+        self.before.as_ref().map(|(tensor, _)| tensor)
+    }
+
+    /// How it is made into RGBA8 with rows `pitch(width)` bytes apart.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] or [`ErrorKind::Input`] if the tensor is no picture, or its layout must be said.
-    pub(super) fn plan(&self, pitch: impl Fn(usize) -> usize) -> Result<(ImageSize, ToPicture)> {
-        let spec = self.tensor.spec();
+    pub(super) fn plan(&self, pitch: impl Fn(usize) -> usize) -> Result<Plan> {
+        let (size, how) = self.how.plan(&self.tensor, &pitch)?;
+        let mut bytes = how.to_row * how.height;
+        let before = match &self.before {
+            None => None,
+            Some((tensor, looks)) => {
+                let (size, how) = looks.plan(tensor, &pitch).map_err(|e| e.context("the picture before"))?;
+                let at = bytes;
+                bytes += how.to_row * how.height;
+                Some(PlanBefore { size, how, at })
+            }
+        };
+        Ok(Plan { size, how, before, bytes })
+    }
+}
+
+impl Looks {
+    /// The size of a tensor's picture, and how it is made.
+    fn plan(
+        &self,
+        tensor: &TensorView<'_>,
+        pitch: impl Fn(usize) -> usize,
+    ) -> Result<(ImageSize, ToPicture)> {
+        let spec = tensor.spec();
         let element = match spec.dtype() {
             DType::U8 => Element::U8,
             DType::F16 => Element::F16,
@@ -84,11 +136,11 @@ impl<'a> Picture<'a> {
             DType::F32 => Element::F32,
             _ => return Err(no_picture(spec, "its numbers must be u8, f16, bf16 or f32")),
         };
-        let Axes { height, width, channel } = Axes::of(spec, self.how.layout)?;
+        let Axes { height, width, channel } = Axes::of(spec, self.layout)?;
         let stride = |axis: usize| spec.strides()[axis];
         let size = ImageSize::new(spec.shape()[width], spec.shape()[height])?;
         let (low, high) =
-            self.how.range.unwrap_or(if element == Element::U8 { (0.0, 255.0) } else { (0.0, 1.0) });
+            self.range.unwrap_or(if element == Element::U8 { (0.0, 255.0) } else { (0.0, 1.0) });
         let how = ToPicture {
             height: size.height,
             width: size.width,
@@ -99,9 +151,9 @@ impl<'a> Picture<'a> {
             channel: channel.map_or(1, stride),
             low,
             high,
-            colours: self.how.colours,
-            order: self.how.order,
-            mark: self.how.mark,
+            colours: self.colours,
+            order: self.order,
+            mark: self.mark,
             to_row: pitch(size.width),
         };
         Ok((size, how))

@@ -1,31 +1,42 @@
 //! What a pane looks like now, and where its next picture comes from.
 
 use super::PaneStatus;
-use super::compose::{Compose, Part, Target};
+use super::compose::{Compose, Part, Scene, Target};
 use super::image::{self, ForPresenter, Slot};
 use super::pane::{Counts, Placed};
+use super::watch::{Seen, Told};
 use crate::gpu::Gpu;
-use crate::view::Rect;
+use crate::meter::Meter;
+use crate::rect::{self, Rect, Zoom};
 use framelane::Result;
 use framelane::device::Event;
 use framelane::frame::{FrameMeta, ImageSize};
-use framelane::ring::{ReadLease, Reader, TryTake};
+use framelane::ring::{Policy, ReadLease, Reader, TryTake};
 #[cfg(unix)]
 use framelane::share::Attached;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 pub(super) type Lease = ReadLease<Arc<Slot>, Event, Placed>;
+
+/// Magnified so much or more, pixels keep their edges.
+const SHARP: f64 = 2.0;
 
 pub(super) struct Place {
     name: Arc<str>,
     path: Arc<str>,
     from: From,
-    pub part: Part,
+    part: Part,
     picture: Option<Current>,
     /// Where pictures from the host are uploaded to.
     uploaded: Option<wgpu::Buffer>,
+    pub zoom: Zoom,
+    pub meter: Meter,
     presented: u64,
+    hidden: u64,
+    /// Taken, and not drawn before a newer one was.
+    overtaken: u64,
     ended: Option<String>,
 }
 
@@ -34,6 +45,7 @@ enum From {
     /// A producer's of this process.
     Pane {
         reader: Reader<Arc<Slot>, Event, Placed>,
+        policy: Policy,
         /// Taken, but not complete yet.
         next: Option<Lease>,
         counts: Arc<Counts>,
@@ -54,7 +66,11 @@ enum From {
 struct Current {
     pixels: wgpu::Buffer,
     size: ImageSize,
+    before: Option<(ImageSize, usize)>,
     meta: FrameMeta,
+    told: Option<Arc<Told>>,
+    /// Whether it was drawn.
+    seen: bool,
     /// Keeps the slot that `pixels` are in.
     lease: Option<Arc<Lease>>,
 }
@@ -64,16 +80,17 @@ impl Place {
         gpu: &Gpu,
         name: Arc<str>,
         path: Arc<str>,
+        policy: Policy,
         reader: Reader<Arc<Slot>, Event, Placed>,
         counts: Arc<Counts>,
     ) -> Self {
-        Self::of(gpu, name, path, From::Pane { reader, next: None, counts, skipped: 0 })
+        Self::of(gpu, name, path, From::Pane { reader, policy, next: None, counts, skipped: 0 })
     }
 
     /// A place for what a worker shows.
     #[cfg(unix)]
     pub fn for_worker(gpu: &Gpu, worker: Attached) -> Self {
-        let upload = crate::upload::path(&gpu.adapter);
+        let upload = gpu.adapter.uploaded_to();
         let path = format!("shared-memory, then {upload}: pictures are made by another process");
         let name = worker.name().into();
         Self::of(
@@ -85,8 +102,20 @@ impl Place {
     }
 
     fn of(gpu: &Gpu, name: Arc<str>, path: Arc<str>, from: From) -> Self {
-        let part = Part::new(gpu);
-        Self { name, path, from, part, picture: None, uploaded: None, presented: 0, ended: None }
+        Self {
+            name,
+            path,
+            from,
+            part: Part::new(gpu),
+            picture: None,
+            uploaded: None,
+            zoom: Zoom::Fit,
+            meter: Meter::new(),
+            presented: 0,
+            hidden: 0,
+            overtaken: 0,
+            ended: None,
+        }
     }
 
     /// Whether a worker of this name was here, and has ended.
@@ -95,14 +124,51 @@ impl Place {
         *self.name == *name && self.ended.is_some() && matches!(self.from, From::Worker { .. })
     }
 
-    /// Take the next picture, if there is one that is complete. Whether there was.
-    pub fn refresh(&mut self, gpu: &Gpu) -> Result<bool> {
+    /// Whether pictures may come of which nobody tells.
+    pub fn is_to_be_asked(&self) -> bool {
+        match &self.from {
+            From::Pane { reader, next, .. } => {
+                let counts = reader.counts();
+                next.is_some() || counts.published > counts.taken + counts.dropped
+            }
+            #[cfg(unix)]
+            From::Worker { .. } => self.ended.is_none(),
+        }
+    }
+
+    /// Whether the producers wait for each picture to be drawn.
+    pub fn is_fifo(&self) -> bool {
+        matches!(self.from, From::Pane { policy: Policy::Fifo, .. })
+    }
+
+    /// Whether it was a producer's of this process, and that one's end was seen.
+    pub fn is_ended_pane(&self) -> bool {
+        matches!(self.from, From::Pane { .. }) && self.has_ended()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Whether there is a picture that was not drawn yet.
+    pub fn has_unseen(&self) -> bool {
+        self.picture.as_ref().is_some_and(|picture| !picture.seen)
+    }
+
+    /// Take the next picture, if there is one that is complete; `visible`: and may be drawn. Whether there was.
+    pub fn refresh(&mut self, gpu: &Gpu, visible: bool) -> Result<bool> {
+        if visible && self.is_fifo() && self.has_unseen() {
+            return Ok(false);
+        }
         let current = match &mut self.from {
             From::Pane { reader, next, skipped, .. } => {
                 if next.is_none() {
                     match reader.try_take()? {
                         TryTake::Lease(mut lease) => {
-                            *skipped += lease.take_skipped().len() as u64;
+                            for older in lease.take_skipped() {
+                                *skipped += 1;
+                                older.told.tell(Seen::Overtaken);
+                            }
                             *next = Some(lease);
                         }
                         TryTake::Empty => {}
@@ -123,7 +189,7 @@ impl Place {
                     self.ended = worker.ended().map(str::to_owned);
                 }
                 match taken {
-                    Some(frame) if image::check(gpu, frame.size()).is_err() => {
+                    Some(frame) if image::check_size(gpu, frame.size(), frame.pitch() * frame.size().height).is_err() => {
                         *refused += 1;
                         None
                     }
@@ -132,15 +198,22 @@ impl Place {
                         bytes.resize(frame.pitch() * size.height, 0);
                         frame.copy_to(bytes)?;
                         let pixels = upload(gpu, &mut self.uploaded, bytes);
-                        Some(Current { pixels, size, meta: frame.meta().clone(), lease: None })
+                        let meta = frame.meta().clone();
+                        Some(Current { pixels, size, before: None, meta, told: None, seen: false, lease: None })
                     }
                     None => None,
                 }
             }
         };
         let Some(current) = current else { return Ok(false) };
-        self.picture = Some(current);
-        self.presented += 1;
+        if let Some(old) = self.picture.replace(current)
+            && !old.seen
+        {
+            let (count, fate) =
+                if visible { (&mut self.overtaken, Seen::Overtaken) } else { (&mut self.hidden, Seen::Hidden) };
+            *count += 1;
+            old.tell(fate);
+        }
         Ok(true)
     }
 
@@ -152,9 +225,68 @@ impl Place {
         pass: &mut wgpu::ComputePass<'_>,
         target: &Target,
         tile: Rect,
+        split: Option<f32>,
     ) {
-        let picture = self.picture.as_ref().map(|picture| (&picture.pixels, picture.size));
-        compose.draw(gpu, pass, &mut self.part, target, tile, picture);
+        let placed = self.placed(tile);
+        let scene = self.picture.as_ref().zip(placed).map(|(picture, placed)| {
+            let sharp = matches!(self.zoom, Zoom::At { scale, .. } if scale >= SHARP);
+            Scene { pixels: &picture.pixels, size: picture.size, before: picture.before, placed, sharp, split }
+        });
+        compose.draw(gpu, pass, &mut self.part, target, tile, scene.as_ref());
+    }
+
+    /// Draw the picture alone, as large as it is, into `target`.
+    pub fn draw_alone(
+        &self,
+        gpu: &Gpu,
+        compose: &Compose,
+        pass: &mut wgpu::ComputePass<'_>,
+        target: &Target,
+        split: Option<f32>,
+    ) {
+        let Some(picture) = &self.picture else { return };
+        let tile = Rect { x: 0, y: 0, width: target.extent.width, height: target.extent.height };
+        let placed = rect::Placed::of(picture.size, tile, Zoom::Fit);
+        let (pixels, size, before) = (&picture.pixels, picture.size, picture.before);
+        let scene = Scene { pixels, size, before, placed, sharp: false, split };
+        compose.draw(gpu, pass, &mut Part::new(gpu), target, tile, Some(&scene));
+    }
+
+    /// There is another target.
+    pub fn unbind(&mut self) {
+        self.part.unbind();
+    }
+
+    /// The picture was handed to the adapter. What is new is counted, and its age.
+    pub fn drawn(&mut self, now: Instant, all: &mut Meter) {
+        if let Some(picture) = self.picture.as_mut().filter(|picture| !picture.seen) {
+            picture.seen = true;
+            self.presented += 1;
+            let age = now.saturating_duration_since(picture.meta.captured);
+            self.meter.shown(now, age);
+            all.shown(now, age);
+            picture.tell(Seen::Presented);
+        }
+    }
+
+    /// Where the picture lies in its tile.
+    pub fn placed(&self, tile: Rect) -> Option<rect::Placed> {
+        Some(rect::Placed::of(self.picture.as_ref()?.size, tile, self.zoom))
+    }
+
+    /// The size of the picture, and of the one before it.
+    pub fn sizes(&self) -> Option<(ImageSize, Option<ImageSize>)> {
+        self.picture.as_ref().map(|picture| (picture.size, picture.before.map(|(size, _)| size)))
+    }
+
+    /// Where the pixel at (`x`, `y`) is: in this buffer, at this byte.
+    pub fn pixel(&self, x: usize, y: usize) -> Option<(&wgpu::Buffer, usize)> {
+        let picture = self.picture.as_ref().filter(|picture| x < picture.size.width && y < picture.size.height)?;
+        Some((&picture.pixels, y * image::pitch(picture.size.width) + 4 * x))
+    }
+
+    pub fn meta(&self) -> Option<&FrameMeta> {
+        self.picture.as_ref().map(|picture| &picture.meta)
     }
 
     /// What keeps the slot of the picture.
@@ -162,10 +294,15 @@ impl Place {
         self.picture.as_ref()?.lease.clone()
     }
 
-    /// Nobody looks any more.
-    pub fn cancel(&self) {
-        if let From::Pane { reader, .. } = &self.from {
-            reader.cancel();
+    /// Nobody looks any more. What was taken and not drawn, nobody saw.
+    pub fn cancel(&mut self) {
+        if let Some(picture) = self.picture.as_mut().filter(|picture| !picture.seen) {
+            picture.seen = true;
+            self.hidden += 1;
+            picture.tell(Seen::Hidden);
+        }
+        if let From::Pane { reader, next, skipped, .. } = &mut self.from {
+            *skipped += (reader.cancel().len() + usize::from(next.take().is_some())) as u64;
         }
     }
 
@@ -187,7 +324,8 @@ impl Place {
             path: self.path.to_string(),
             shown,
             presented: self.presented,
-            dropped,
+            dropped: dropped + self.overtaken,
+            hidden: self.hidden,
             picture: self.picture.as_ref().map(|picture| picture.meta.clone()),
             ended: self.ended.clone(),
         }
@@ -196,17 +334,23 @@ impl Place {
 
 impl Current {
     fn of(gpu: &Gpu, uploaded: &mut Option<wgpu::Buffer>, lease: Lease) -> Result<Self> {
-        let Placed { image, size, meta } = lease.meta();
-        let (size, meta) = (*size, meta.clone());
-        match &image.for_presenter {
-            ForPresenter::Shared(buffer) => {
-                Ok(Self { pixels: buffer.clone(), size, meta, lease: Some(Arc::new(lease)) })
-            }
+        let Placed { image, size, before, meta, told } = lease.meta();
+        let (size, before, meta, told) = (*size, *before, meta.clone(), Some(told.clone()));
+        let (pixels, lease) = match &image.for_presenter {
+            ForPresenter::Shared(buffer) => (buffer.clone(), Some(Arc::new(lease))),
             ForPresenter::Host(memory) => {
                 let bytes = memory.read_host()?;
-                let pixels = upload(gpu, uploaded, &bytes[..image::pitch(size.width) * size.height]);
-                Ok(Self { pixels, size, meta, lease: None })
+                let both = [(size, 0)].into_iter().chain(before);
+                let end = both.map(|(size, at)| at + image::pitch(size.width) * size.height).max().unwrap_or(0);
+                (upload(gpu, uploaded, &bytes[..end]), None)
             }
+        };
+        Ok(Self { pixels, size, before, meta, told, seen: false, lease })
+    }
+
+    fn tell(&self, seen: Seen) {
+        if let Some(told) = &self.told {
+            told.tell(seen);
         }
     }
 }
@@ -221,7 +365,7 @@ fn upload(gpu: &Gpu, uploaded: &mut Option<wgpu::Buffer>, bytes: &[u8]) -> wgpu:
         gpu.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("uploaded"),
             size,
-            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
             mapped_at_creation: false,
         })
     });

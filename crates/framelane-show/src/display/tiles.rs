@@ -1,14 +1,18 @@
 //! Panes side by side: as many columns as rows, or one more, so that wide pictures in a wide target stay large.
 
-use crate::view::Rect;
-use framelane::frame::ImageSize;
+use crate::rect::Rect;
+
+/// Columns and rows of so many panes.
+pub(crate) fn grid(count: usize) -> (usize, usize) {
+    let count = count.max(1);
+    let columns = (1..=count).find(|c| c * c >= count).unwrap_or(count);
+    (columns, count.div_ceil(columns))
+}
 
 /// The places of `count` panes in a target of `width` × `height`, and those that are left over: tiles of the same size
 /// but for a pixel, which cover the target.
 pub(super) fn all(count: usize, width: u32, height: u32) -> Vec<Rect> {
-    let count = count.max(1);
-    let columns = (1..=count).find(|c| c * c >= count).unwrap_or(count);
-    let rows = count.div_ceil(columns);
+    let (columns, rows) = grid(count);
     (0..columns * rows).map(|n| tile(n, columns, rows, width, height)).collect()
 }
 
@@ -18,14 +22,6 @@ fn tile(n: usize, columns: usize, rows: usize, width: u32, height: u32) -> Rect 
     let (left, right) = (cut(column, columns, width), cut(column + 1, columns, width));
     let (top, bottom) = (cut(row, rows, height), cut(row + 1, rows, height));
     Rect { x: left, y: top, width: right - left, height: bottom - top }
-}
-
-impl Rect {
-    /// The largest rectangle of the picture's shape in the middle of this one.
-    pub(super) fn place(self, picture: ImageSize) -> Self {
-        let inner = Self::fit(picture, self.width, self.height);
-        Self { x: self.x + inner.x, y: self.y + inner.y, ..inner }
-    }
 }
 
 #[cfg(test)]
@@ -57,7 +53,5 @@ mod tests {
         assert_eq!(at(0), Rect { x: 0, y: 0, width: 960, height: 540 });
         assert_eq!(at(1), Rect { x: 960, y: 0, width: 960, height: 540 });
         assert_eq!(at(2), Rect { x: 0, y: 540, width: 960, height: 540 });
-        let picture = ImageSize { width: 640, height: 480 };
-        assert_eq!(at(2).place(picture), Rect { x: 120, y: 540, width: 720, height: 540 });
     }
 }

@@ -13,6 +13,9 @@ pub const CASES: &[(&str, Case)] = &[
     ("pause_holds_the_newest_stream", pause_holds_the_newest_stream),
     ("pause_holds_a_file_back", pause_holds_a_file_back),
     ("split_and_drag", split_and_drag),
+    ("three_panes_side_by_side", three_panes_side_by_side),
+    ("zoomed_moved_and_told", zoomed_moved_and_told),
+    ("workers_come_and_go", workers_come_and_go),
     ("opengl_shows_the_same", opengl_shows_the_same),
     ("help_looks_right", help_looks_right),
     ("screenshots_are_exact", screenshots_are_exact),
@@ -83,8 +86,9 @@ fn pause_holds_the_newest_stream() {
     let mut stage = Stage::set(&[], "frame 1").without_numbers();
     stage.client.key(' ');
     stage.program.wait_for("paused", "true");
-    for n in 2..6 {
-        assert_eq!(stage.program.frame(n), if n == 2 { "Shown" } else { "Replaced" });
+    // Five slots wait to be seen, then the unseen ones make room.
+    for n in 2..9 {
+        assert_eq!(stage.program.frame(n), if n < 7 { "Shown" } else { "Replaced" });
     }
     let drawn = stage.program.status()["drawn"].clone();
     stage.client.key('i');
@@ -92,9 +96,9 @@ fn pause_holds_the_newest_stream() {
     stage.client.key('i');
     stage.see("frame 1, held", is_frame(1));
     stage.client.key(' ');
-    stage.see("frame 5", is_frame(5));
+    stage.see("frame 8", is_frame(8));
     let status = stage.program.wait_for("paused", "false");
-    assert_eq!((status["shown"].as_str(), status["replaced"].as_str()), ("2", "3"));
+    assert_eq!((status["shown"].as_str(), status["dropped"].as_str()), ("2", "6"));
 }
 
 fn pause_holds_a_file_back() {
@@ -102,16 +106,16 @@ fn pause_holds_a_file_back() {
     stage.client.key(' ');
     stage.program.wait_for("paused", "true");
     stage.program.hear("frame 1");
-    assert_eq!(stage.program.frame(2), "Shown");
-    // Frame 3 waits for frame 2 to be taken, and that waits for the pause's end.
-    stage.program.say("frame 3");
-    assert_eq!(stage.program.hear_within("frame 3", Duration::from_millis(300)), None);
+    assert_eq!((stage.program.frame(2), stage.program.frame(3)), ("Shown".into(), "Shown".into()));
+    // Both slots are full: frame 4 waits for frame 2 to be taken, and that waits for the pause's end.
+    stage.program.say("frame 4");
+    assert_eq!(stage.program.hear_within("frame 4", Duration::from_millis(300)), None);
     stage.see("frame 1, held", is_frame(1));
     stage.client.key(' ');
-    assert_eq!(stage.program.hear("frame 3"), "Shown");
-    stage.see("frame 3", is_frame(3));
-    let status = stage.program.wait_for("shown", "3");
-    assert_eq!(status["replaced"], "0");
+    assert_eq!(stage.program.hear("frame 4"), "Shown");
+    stage.see("frame 4", is_frame(4));
+    let status = stage.program.wait_for("shown", "4");
+    assert_eq!(status["dropped"], "0");
 }
 
 fn split_and_drag() {
@@ -143,6 +147,134 @@ fn split_and_drag() {
     assert_eq!(status["split"], "none");
 }
 
+/// The colour at a point.
+fn pixel(shot: &Shot, x: usize, y: usize) -> [u8; 3] {
+    let at = (y * shot.width + x) * 3;
+    [shot.rgb[at], shot.rgb[at + 1], shot.rgb[at + 2]]
+}
+
+fn three_panes_side_by_side() {
+    let mut stage = Stage::set(&["three"], "each before").without_numbers();
+    stage.program.wait_for("shown", "3");
+    stage.client.resize(stage.window, 800, 452);
+    // Each frame's own blue in the middle of its tile, and nothing in the fourth.
+    let blues = |shot: &Shot| {
+        let middles = [(200, 113), (600, 113), (200, 339), (600, 339)];
+        middles.map(|(x, y)| if shot.width == 800 && shot.height == 452 { pixel(shot, x, y)[2] } else { 1 })
+    };
+    stage.see("three tiles", |shot| {
+        let seen = blues(shot);
+        let wrong = seen.iter().zip([0, 47, 94, 29]).any(|(a, b)| a.abs_diff(b) > 2);
+        if wrong { Err(format!("{seen:?}")) } else { Ok(()) }
+    });
+    // The screenshot is of the pane under the mouse.
+    stage.client.mouse(stage.window, 600, 113);
+    stage.client.key('s');
+    stage.program.wait_for("screenshot", "test-clip-000001.png");
+    let saved = image::open(stage.folder.path().join("test-clip-000001.png")).unwrap().into_rgb8();
+    assert!(*saved.as_raw() == picture(1));
+    // The wheel magnifies that pane alone, the divider goes through all.
+    stage.client.wheel();
+    stage.client.key('b');
+    stage.program.wait_for("split", "0.500");
+    stage.see("three dividers, one magnified", |shot| {
+        // Left of its middle the second pane shows a field of the chessboard.
+        let before = [pixel(shot, 100, 113), pixel(shot, 500, 113), pixel(shot, 100, 339)];
+        let blue = |rgb: &[u8; 3]| rgb[0] < 70 && rgb[2] > 100;
+        if before.iter().all(blue) { Ok(()) } else { Err(format!("{before:?}")) }
+    });
+    stage.program.say("finish");
+    stage.program.wait_for("ended", "true");
+    expect_closed_after(stage, 3);
+}
+
+fn zoomed_moved_and_told() {
+    let mut stage = Stage::set(&[], "frame 4").without_numbers();
+    stage.client.resize(stage.window, 300, 200);
+    stage.program.wait_for("size", "300x200");
+    stage.client.key('1');
+    let exact = |left: usize, top: usize| {
+        let whole = picture(4);
+        move |shot: &Shot| {
+            let want = |x: usize, y: usize| &whole[((y + top) * SIZE.width + x + left) * 3..][..3];
+            let wrong = |&(x, y): &(usize, usize)| pixel(shot, x, y) != want(x, y);
+            if (shot.width, shot.height) != (300, 200) {
+                return Err("the size is not there yet".to_owned());
+            }
+            let all = (0..200).flat_map(|y| (0..300).map(move |x| (x, y)));
+            all.into_iter().find(wrong).map_or(Ok(()), |at| Err(format!("{at:?} is another pixel")))
+        }
+    };
+    // The middle of the picture at its own size, and then what is 40 to the left of it and 25 above.
+    stage.see("its own size", exact(170, 80));
+    stage.client.mouse(stage.window, 100, 100);
+    stage.client.button(true);
+    stage.client.mouse(stage.window, 140, 125);
+    stage.client.button(false);
+    stage.see("moved", exact(130, 55));
+    // What is under the mouse stays there, magnified so that each pixel is a square.
+    (0..12).for_each(|_| stage.client.wheel());
+    let (x, y) = (130 + 140, 55 + 125);
+    let [r, g, b] = [0, 1, 2].map(|c| picture(4)[(y * SIZE.width + x) * 3 + c]);
+    stage.see("magnified", |shot| {
+        // 1.25 to the 12th is 14.55.
+        let around = [(140, 125), (140 + 15, 125), (140, 125 + 15)].map(|(x, y)| pixel(shot, x, y));
+        let [same, right, below] = around;
+        if same == [r, g, b] && right[0] >= r && below[1] > g { Ok(()) } else { Err(format!("{around:?}")) }
+    });
+    let before = stage.program.status()["readbacks"].clone();
+    assert_eq!(before, "0", "nothing was read back so far");
+    stage.client.key('v');
+    stage.program.wait_for("value", &format!("{x},_{y}:_{r}_{g}_{b}"));
+    // Read once, and not again for the same pixel of the same picture.
+    stage.client.key('h');
+    stage.program.wait_for("help", "true");
+    stage.client.key('h');
+    stage.program.wait_for("help", "false");
+    assert_eq!(stage.program.status()["readbacks"], "1");
+    // Another picture: another value.
+    assert_eq!(stage.program.frame(5), "Shown");
+    let b = picture(5)[(y * SIZE.width + x) * 3 + 2];
+    stage.program.wait_for("value", &format!("{x},_{y}:_{r}_{g}_{b}"));
+    stage.client.key('v');
+    stage.client.key('0');
+    stage.see("all of it", |shot| {
+        let (corner, middle) = (pixel(shot, 0, 0), pixel(shot, 150, 100));
+        let wanted = corner == [22, 24, 29] && middle[0].abs_diff(127) <= 2;
+        if wanted { Ok(()) } else { Err(format!("{corner:?}, {middle:?}")) }
+    });
+    expect_closed_after(stage, 2);
+}
+
+fn workers_come_and_go() {
+    let server = Xvfb::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let name = "wall";
+    let mut program = Program::start(Some(&server.display), folder.path(), &["listen", name], &[]);
+    // Open before there is a worker.
+    program.wait_for("open", "true");
+    let client = server.client();
+    let window = crate::driver::until("the window should be found", || client.find());
+    client.focus(window);
+    let start = || Program::start(None, folder.path(), &["worker", name], &[]);
+    let mut worker = start();
+    assert_eq!(worker.frame(3), "Shown");
+    program.wait_for("shown", "1");
+    let mut stage = Stage { program, client, window, folder, server }.without_numbers();
+    stage.see("the worker's frame", is_frame(3));
+    // Killed: its last frame stays, and another may take its place.
+    drop(worker);
+    stage.see("the frame of a worker that is gone", is_frame(3));
+    let mut worker = Program::start(None, stage.folder.path(), &["worker", name], &[]);
+    assert_eq!(worker.frame(4), "Shown");
+    stage.see("its successor's frame", is_frame(4));
+    assert_eq!(stage.program.status()["panes"], "1");
+    stage.client.key('q');
+    stage.program.hear("report");
+    assert!(stage.program.exit().success());
+    crate::driver::until("the worker should be told", || (worker.frame(5) == "Closed").then_some(()));
+}
+
 fn opengl_shows_the_same() {
     let server = Xvfb::start().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +298,7 @@ fn help_looks_right() {
     // The last line names the adapter, which differs between machines.
     stage.see("help", |shot| {
         let mut shot = Shot { width: shot.width, height: shot.height, rgb: shot.rgb.clone() };
-        for y in 268..300 {
+        for y in 318..342 {
             let row = y * shot.width * 3;
             shot.rgb[row..row + shot.width * 3].fill(0);
         }
@@ -255,7 +387,7 @@ fn unmapped_and_mapped_again() {
     stage.see("frame 19", is_frame(19));
     let status = stage.program.status();
     let (shown, hidden): (u64, u64) = (status["shown"].parse().unwrap(), status["hidden"].parse().unwrap());
-    assert_eq!((shown + hidden, status["replaced"].as_str()), (19, "0"));
+    assert_eq!((shown + hidden, status["dropped"].as_str()), (19, "0"));
 }
 
 /// Pushes frames until one was taken that nobody saw; the next frame's number.
@@ -296,7 +428,7 @@ fn a_file_ends_while_nobody_sees_it() {
     stage.program.say("finish");
     let report = pairs(&stage.program.hear("report"));
     let count = |key: &str| report[key].parse::<u64>().unwrap();
-    assert_eq!((count("shown") + count("hidden"), count("replaced")), (n - 1, 0));
+    assert_eq!((count("shown") + count("hidden"), count("dropped")), (n - 1, 0));
     assert!(count("hidden") > 0 && stage.program.exit().success());
 }
 
@@ -407,7 +539,7 @@ fn a_file_is_shown_frame_by_frame() {
     assert_eq!(stage.program.hear("flood"), "Some(Shown)");
     let report = pairs(&stage.program.hear("report"));
     let count = |key: &str| report[key].parse::<u64>().unwrap();
-    assert_eq!((count("shown") + count("hidden"), count("replaced")), (101, 0));
+    assert_eq!((count("shown") + count("hidden"), count("dropped")), (101, 0));
     assert_eq!((report["by_user"].as_str(), report["path"].starts_with("host-upload")), ("false", true));
     assert!(stage.program.exit().success());
 }
@@ -420,7 +552,7 @@ fn a_flood_is_thinned() {
     let report = pairs(&stage.program.hear("report"));
     let count = |key: &str| report[key].parse::<u64>().unwrap();
     // Each frame was shown or is counted as replaced.
-    assert_eq!(count("shown") + count("hidden") + count("replaced"), 501);
+    assert_eq!(count("shown") + count("hidden") + count("dropped"), 501);
     assert!(count("shown") > 1);
 }
 
@@ -428,7 +560,7 @@ fn no_frames_no_window() {
     let server = Xvfb::start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut program = Program::start(Some(&server.display), folder.path(), &[], &[]);
-    program.hear("path");
+    program.hear("adapter");
     assert_eq!(program.status()["open"], "false");
     program.say("finish");
     let report = pairs(&program.hear("report"));

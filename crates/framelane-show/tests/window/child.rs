@@ -1,11 +1,16 @@
 //! The program under test: a window whose stream is told what to do on standard input.
 //!
-//! Arguments: `fifo`, `close-at-end`, `twice` (a second window after the first). Commands, a line each:
-//! `frame N`, `frame N before`, `flood N` (N frames as fast as they are taken), `finish`, `close`,
-//! `status`. Answers begin with the command's word; the end is `report …` or `error …`.
+//! Arguments: `fifo`, `close-at-end`, `three` (panes), `twice` (a second window after the first), `listen NAME` (for
+//! worker processes, open at once), `worker NAME` (no window, but such a process). Commands, a line each: `frame N`, `frame N before`, `each` (frame N on pane N),
+//! `flood N` (N frames as fast as they are taken), `finish`, `close`, `status`. Answers begin with the command's word; the end is `report …` or `error …`.
 
+use framelane::device::{Buffer, Device, Memory};
 use framelane::frame::{FrameMeta, ImageSize};
-use framelane_show::{Frame, Pane, Policy, Window, WindowHandle, WindowOptions};
+use framelane::share::Listener;
+use framelane::{Result, TensorView};
+use framelane_show::{
+    PaneOptions, Picture, Policy, Shown, TensorPane, Window, WindowHandle, WindowOptions, WindowReport,
+};
 use std::sync::mpsc::{Receiver, channel};
 
 pub const SIZE: ImageSize = ImageSize { width: 640, height: 360 };
@@ -36,31 +41,65 @@ pub fn before() -> Vec<u8> {
 }
 
 pub fn main(args: &[String]) {
+    if let [first, window] = args
+        && first == "worker"
+    {
+        return worker(window);
+    }
     let has = |word: &str| args.iter().any(|arg| arg == word);
-    let options = WindowOptions {
-        title: "window test".into(),
-        policy: if has("fifo") { Policy::Fifo } else { Policy::Latest },
-        vsync: true,
-        close_at_end: has("close-at-end"),
-    };
     for _ in 0..if has("twice") { 2 } else { 1 } {
-        if let Err(error) = one_window(options.clone()) {
+        if let Err(error) = one_window(args) {
             println!("error {:?}: {error}", error.kind());
             std::process::exit(1);
         }
     }
 }
 
-fn one_window(options: WindowOptions) -> framelane::Result<()> {
+/// A process that shows in another's window: `frame N`.
+fn worker(window: &str) {
+    use framelane::share::{Pixels, Worker, WorkerOptions};
+    let mut worker = Worker::attach(window, "worker", WorkerOptions::for_size(SIZE)).expect("the window listens");
+    for line in std::io::stdin().lines().map_while(std::result::Result::ok) {
+        let n = line.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number");
+        let meta = FrameMeta::new("a process", n);
+        println!("frame {n} {:?}", worker.show(Pixels::Rgb(&picture(n)), SIZE, &meta).expect("a frame is shown"));
+    }
+}
+
+fn one_window(args: &[String]) -> Result<()> {
+    let has = |word: &str| args.iter().any(|arg| arg == word);
     println!("available {}", framelane_show::available()?);
-    let (window, pane) = Window::open(options)?;
-    println!("path {}", window.path());
+    let device = Device::host();
+    let options = WindowOptions {
+        title: "window test".into(),
+        close_at_end: has("close-at-end"),
+        size: has("listen").then_some(SIZE),
+        ..WindowOptions::default()
+    };
+    let mut window = Window::open(options, &device)?;
+    println!("adapter {}", window.adapter());
+    let pane_options = match has("fifo") {
+        true => PaneOptions { policy: Policy::Fifo, slots: 2 },
+        false => PaneOptions { policy: Policy::Latest, slots: 5 },
+    };
+    let mut panes = Vec::new();
+    if let Some(at) = args.iter().position(|arg| arg == "listen") {
+        window.listen(Listener::bind(&args[at + 1])?);
+    } else {
+        for n in 0..if has("three") { 3 } else { 1 } {
+            panes.push(window.pane(&format!("pane {n}"), &device, &pane_options)?);
+        }
+    }
     let handle = window.handle();
     let (work, orders) = channel();
-    std::thread::spawn(move || stream(pane, &orders));
+    std::thread::spawn(move || {
+        if let Err(error) = stream(&device, panes, &orders) {
+            println!("error {:?}: {error}", error.kind());
+        }
+    });
     std::thread::spawn(move || {
         // Stops at `close`, so that the next window's thread reads what follows.
-        for line in std::io::stdin().lines().map_while(Result::ok) {
+        for line in std::io::stdin().lines().map_while(std::result::Result::ok) {
             match line.as_str() {
                 "status" => tell_status(&handle),
                 "close" => {
@@ -72,35 +111,59 @@ fn one_window(options: WindowOptions) -> framelane::Result<()> {
         }
     });
     let report = window.run()?;
-    println!(
-        "report shown={} replaced={} hidden={} by_user={} aged={} path={}",
-        report.shown,
-        report.replaced,
-        report.hidden,
-        report.closed_by_user,
-        report.age.is_some(),
-        report.path
-    );
+    tell_report(&report);
     Ok(())
 }
 
-fn stream(pane: Pane, orders: &Receiver<String>) {
-    let before = before();
-    let show = |n: u64, with_before: bool| {
+fn tell_report(report: &WindowReport) {
+    println!(
+        "report shown={} dropped={} hidden={} by_user={} aged={} readbacks={} path={}",
+        report.shown(),
+        report.dropped(),
+        report.hidden(),
+        report.closed_by_user,
+        report.age.is_some(),
+        report.readbacks,
+        report.path
+    );
+}
+
+fn stream(device: &Device, mut panes: Vec<TensorPane>, orders: &Receiver<String>) -> Result<()> {
+    let stream = device.stream("test")?;
+    let buffer = |rgb: &[u8]| -> Result<Buffer> {
+        let buffer = device.alloc(rgb.len(), Memory::Pinned)?;
+        buffer.write_host()?.copy_from_slice(rgb);
+        Ok(buffer)
+    };
+    let show = |pane: &TensorPane, n: u64, with_before: bool| -> Result<Shown> {
         let meta = FrameMeta::new("clips/test clip.mp4", n);
-        let before = with_before.then_some((before.as_slice(), BEFORE));
-        let shown = pane.show(Frame { rgb: &picture(n), size: SIZE, meta: &meta, before });
-        shown.expect("the picture is well formed")
+        let after = buffer(&picture(n))?;
+        let before = with_before.then(|| buffer(&before())).transpose()?;
+        let specs = (SIZE.spec(), BEFORE.spec());
+        let mut picture = Picture::new(TensorView::new(&after, 0, &specs.0)?);
+        if let Some(before) = &before {
+            picture = picture.before(Picture::new(TensorView::new(before, 0, &specs.1)?));
+        }
+        pane.show(&stream, &picture, &meta)
     };
     for order in orders {
         let words: Vec<&str> = order.split(' ').collect();
         let number = || words[1].parse().expect("a number");
         match words[0] {
-            "frame" => println!("frame {} {:?}", number(), show(number(), words.len() > 2)),
+            "frame" => {
+                let shown = show(&panes[0], number(), words.len() > 2)?;
+                println!("frame {} {shown:?}", number());
+            }
+            // Frame `n` on pane `n`.
+            "each" => {
+                for (n, pane) in (0..).zip(&panes) {
+                    println!("each {n} {:?}", show(pane, n, words.len() > 1)?);
+                }
+            }
             "flood" => {
                 let mut last = None;
                 for n in 0..number() {
-                    last = Some(show(n, false));
+                    last = Some(show(&panes[0], n, false)?);
                 }
                 println!("flood {last:?}");
             }
@@ -109,24 +172,28 @@ fn stream(pane: Pane, orders: &Receiver<String>) {
             other => panic!("no such command: {other}"),
         }
     }
-    drop(pane);
+    panes.clear();
     // Keep the channel open: orders may follow that nobody hears.
     orders.iter().for_each(drop);
+    Ok(())
 }
 
 fn tell_status(handle: &WindowHandle) {
     let s = handle.status();
     println!(
-        "status open={} size={}x{} shown={} hidden={} replaced={} drawn={} paused={} split={} info={} help={} full_screen={} ended={} screenshot={}",
+        "status open={} size={}x{} panes={} shown={} hidden={} dropped={} drawn={} readbacks={} paused={} split={} value={} info={} help={} full_screen={} ended={} screenshot={}",
         s.open,
         s.size.0,
         s.size.1,
-        s.shown,
-        s.hidden,
-        s.replaced,
+        s.panes.len(),
+        s.shown(),
+        s.hidden(),
+        s.dropped(),
         s.drawn,
+        s.readbacks,
         s.paused,
         s.split.map_or("none".into(), |split| format!("{split:.3}")),
+        s.value.map_or("none".into(), |value| value.replace(' ', "_")),
         s.info,
         s.help,
         s.full_screen,

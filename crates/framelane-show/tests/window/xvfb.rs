@@ -173,6 +173,14 @@ impl Client {
         self.sync();
     }
 
+    /// One step of the wheel, away from the user.
+    pub fn wheel(&self) {
+        for kind in [BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT] {
+            self.connection.xtest_fake_input(kind, 4, 0, self.root, 0, 0, 0).unwrap();
+        }
+        self.sync();
+    }
+
     pub fn resize(&self, window: Window, width: u32, height: u32) {
         let aux = ConfigureWindowAux::new().width(width).height(height);
         self.connection.configure_window(window, &aux).unwrap();
