@@ -109,7 +109,9 @@ impl Output {
         Ok(match self {
             Self::Window(mut window) => {
                 let pane = |run: &Run| {
-                    let options = PaneOptions { policy: run.policy, ..PaneOptions::default() };
+                    // Fewer ahead of the screen for a recording: what waits there grows old.
+                    let slots = if run.policy == Policy::Fifo { 4 } else { PaneOptions::default().slots };
+                    let options = PaneOptions { policy: run.policy, slots };
                     Ok(Target::Screen(Screen::new(window.pane(&run.name, device, &options)?, run.paced)))
                 };
                 let targets = runs.iter().map(pane).collect::<Result<_>>()?;
