@@ -54,6 +54,7 @@ functions! {
     cuStreamSynchronize(CUstream);
     cuStreamWaitEvent(CUstream, CUevent, c_uint);
     cuStreamWaitValue32_v2(CUstream, CUdeviceptr, u32, c_uint);
+    cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
     cuStreamGetPriority(CUstream, *mut c_int);
     cuStreamIsCapturing(CUstream, *mut c_uint);
     cuStreamBeginCapture_v2(CUstream, c_uint);
@@ -68,6 +69,9 @@ functions! {
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemFreeHost(*mut c_void);
+    cuMemHostRegister_v2(*mut c_void, usize, c_uint);
+    cuMemHostUnregister(*mut c_void);
+    cuMemHostGetDevicePointer_v2(*mut CUdeviceptr, *mut c_void, c_uint);
     cuMemAlloc_v2(*mut CUdeviceptr, usize);
     cuMemFree_v2(CUdeviceptr);
     cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);

@@ -17,7 +17,7 @@
 //!
 //! # What has nothing to do with CUDA
 //! Memory that two processes map ([`Mapped`]) and who is at a socket's other end ([`peer_user`]): here, since they need
-//! `unsafe`, and a device will write into that memory, too.
+//! `unsafe`, and a device writes into that memory, too ([`DeviceBuffer::over_mapped`]).
 //!
 //! # Unsafe code
 //! Safe calls cannot touch host memory wrongly: copies are checked against bounds, and the CPU's view of

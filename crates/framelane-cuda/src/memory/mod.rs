@@ -2,6 +2,8 @@
 
 mod device;
 mod pinned;
+#[cfg(unix)]
+mod registered;
 
 pub use device::DeviceBuffer;
 pub use pinned::{PinnedBuffer, PinnedKind, PinnedRead, PinnedWrite};
@@ -10,6 +12,8 @@ use crate::api::Api;
 use crate::context::Raw;
 use crate::error::{CudaError, Result, check};
 use crate::event::{self, Event};
+#[cfg(unix)]
+use crate::mapped::Mapped;
 use crate::reclaim::Spare;
 use crate::stream;
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -27,6 +31,9 @@ pub(crate) enum Resource {
     Imported(CUdeviceptr, Raw<sys::CUextMemory_st>),
     /// A graphics API's semaphore.
     Semaphore(Raw<sys::CUextSemaphore_st>),
+    /// Memory that two processes map, registered with the driver; unmapped here once it is not.
+    #[cfg(unix)]
+    Registered(Arc<Mapped>),
     /// Keeps foreign memory alive; dropped on whichever thread finds that the GPU is done with it.
     Keep(Box<dyn Any + Send + Sync>),
 }
@@ -53,6 +60,8 @@ impl Resource {
                 // SAFETY: no stream uses it any more.
                 check("cuDestroyExternalSemaphore", unsafe { (api.cuDestroyExternalSemaphore)(raw.0) })
             }
+            #[cfg(unix)]
+            Self::Registered(memory) => registered::unregister(api, &memory),
             Self::Keep(owner) => {
                 drop(owner);
                 Ok(())

@@ -12,6 +12,8 @@ mod kernels;
 mod lost;
 mod memory;
 mod picture;
+#[cfg(target_os = "linux")]
+mod registered;
 mod streams;
 
 use framelane_cuda::{Context, DeviceBuffer, PinnedBuffer, PinnedKind, Stream};
