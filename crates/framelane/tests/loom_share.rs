@@ -185,7 +185,7 @@ fn what_a_frame_is_is_known_when_it_is_taken() {
     });
 }
 
-/// A worker far ahead of its device leaves the one complete frame to be shown.
+/// A worker far ahead of its device leaves the one complete frame to be shown, and its newest is not lost.
 #[test]
 fn the_only_complete_frame_is_left_while_others_are_pending() {
     within(2, || {
@@ -193,9 +193,60 @@ fn the_only_complete_frame_is_left_while_others_are_pending() {
         assert_eq!(shared.show(1), Some(false));
         let pending = page::acquire(&*shared, 2, 2).unwrap();
         page::publish(&*shared, pending.slot, 2, &about(2));
-        assert_eq!(page::acquire(&*shared, 2, 3), None);
+        let newer = page::acquire(&*shared, 2, 3).unwrap();
+        assert_eq!((newer.slot, newer.replaces), (pending.slot, true));
+        // In the order of the device.
         page::raise(&*shared, pending.slot, 2);
-        let replaced = page::acquire(&*shared, 2, 3).unwrap();
-        assert!(replaced.replaces && replaced.slot != pending.slot);
+        page::publish(&*shared, newer.slot, 3, &about(3));
+        assert_eq!(shared.take(0), Some(1));
+        page::raise(&*shared, newer.slot, 3);
+        assert_eq!(shared.take(1), Some(3));
+    });
+}
+
+/// What was begun and not written is the worker's again.
+#[test]
+fn an_abandoned_slot_is_free() {
+    within(2, || {
+        let shared = Shared::new(2);
+        let window = shared.clone();
+        let window = loom::thread::spawn(move || assert_eq!(window.take(0), None));
+        for number in 1..=5 {
+            let begun = page::acquire(&*shared, 2, number).unwrap();
+            assert!(!begun.replaces);
+            page::abandon(&*shared, begun.slot, number);
+        }
+        window.join().unwrap();
+    });
+}
+
+/// A device writes two frames into one slot, in order, while the worker has gone on to the second: only the second is
+/// seen there, and whole.
+#[test]
+fn a_pending_frame_that_was_written_over_is_never_seen() {
+    within(3, || {
+        let shared = Shared::new(2);
+        let slots: Vec<usize> = (1..=3)
+            .map(|number| {
+                let acquired = page::acquire(&*shared, 2, number).unwrap();
+                page::publish(&*shared, acquired.slot, number, &about(number));
+                acquired.slot
+            })
+            .collect();
+        assert!(slots[0] != slots[1] && slots[1] == slots[2]);
+        let device = shared.clone();
+        let device = loom::thread::spawn(move || {
+            for (number, slot) in (1..).zip(slots) {
+                device.exclusively(slot, |pixel| pixel.store(number, Relaxed));
+                page::raise(&*device, slot, number);
+            }
+        });
+        let mut last = 0;
+        for _ in 0..2 {
+            last = shared.take(last).unwrap_or(last);
+            assert_ne!(last, 2);
+        }
+        device.join().unwrap();
+        assert_eq!(shared.take(last).unwrap_or(last), 3);
     });
 }

@@ -69,15 +69,17 @@ impl Raw {
 }
 
 fn hello(pane: &str) -> Vec<u8> {
-    Message::Hello { policy: LATEST, slots: 3, slot_bytes: 4096, pane }.to_bytes()
+    Message::Hello { policy: LATEST, slots: 3, slot_bytes: 4096, device: None, pane }.to_bytes()
 }
 
 /// A message, more or less.
 fn damaged(rng: &mut Rng) -> Vec<u8> {
-    let mut bytes = match rng.below(4) {
+    let mut bytes = match rng.below(5) {
         0 => hello("pane"),
         1 => Message::Grow { slot_bytes: 1 << 20 }.to_bytes(),
-        2 => Message::Memory { slots: 3, slot_bytes: 4096 }.to_bytes(),
+        2 => Message::Memory { slots: 3, slot_bytes: 4096, allocated: None, way: "none" }.to_bytes(),
+        3 => Message::Hello { policy: LATEST, slots: 3, slot_bytes: 4096, device: Some([7; 16]), pane: "p" }
+            .to_bytes(),
         _ => (0..rng.below(2 * MAX_BYTES)).map(|_| rng.next() as u8).collect(),
     };
     for _ in 0..rng.below(3) {
@@ -102,7 +104,8 @@ fn hellos_that_are_none_are_answered_in_words() {
     newer[4] = VERSION as u8 + 1;
     let mut fifo = hello("pane");
     fifo[8] = 2;
-    let huge = Message::Hello { policy: LATEST, slots: 8, slot_bytes: Mapped::MAX_BYTES, pane: "p" };
+    let slot_bytes = Mapped::MAX_BYTES;
+    let huge = Message::Hello { policy: LATEST, slots: 8, slot_bytes, device: None, pane: "p" };
     let cases = [
         (newer, "use one release on both sides"),
         (fifo, "policy 2 is not known"),
@@ -319,7 +322,7 @@ fn answered(bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> framelane::Error {
             Worker::attach(&window, "pane", options).unwrap_err()
         });
         let peer = Raw(accept_with(&socket, SocketFlags::CLOEXEC).unwrap());
-        assert_eq!(peer.hear().0.len(), 24);
+        assert_eq!(peer.hear().0.len(), 44);
         if !bytes.is_empty() {
             peer.say(bytes, descriptors);
             let error = worker.join().unwrap();
@@ -339,7 +342,8 @@ fn windows_that_make_no_sense_are_told_from_good_ones() {
     let (page, slot) = (make(4096), make(4096));
     let (large, null) = (make(8192), OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
     let file = OwnedFd::from(tempfile());
-    let memory = Message::Memory { slots: 3, slot_bytes: 4096 }.to_bytes();
+    let given = |slots, allocated| Message::Memory { slots, slot_bytes: 4096, allocated, way: "none" };
+    let memory = given(3, None).to_bytes();
     let (page, slot) = (page.as_fd(), slot.as_fd());
     for (name, descriptors) in [
         ("none", vec![]),
@@ -355,8 +359,9 @@ fn windows_that_make_no_sense_are_told_from_good_ones() {
         assert_eq!(error.kind(), ErrorKind::Input, "{name}: {error}");
         assert!(error.to_string().contains("use one release on both sides"), "{error}");
     }
-    let five = Message::Memory { slots: 5, slot_bytes: 4096 }.to_bytes();
-    for bytes in [five, hello("pane"), vec![0; MAX_BYTES + 1], b"flsh".to_vec()] {
+    let error = answered(&given(3, Some(8192)).to_bytes(), &[page, slot, slot, slot]);
+    assert!(error.to_string().contains("other slots than were asked for"), "{error}");
+    for bytes in [given(5, None).to_bytes(), hello("pane"), vec![0; MAX_BYTES + 1], b"flsh".to_vec()] {
         assert_eq!(answered(&bytes, &[]).kind(), ErrorKind::Input);
     }
     let refused = answered(&Message::Refused { reason: "not today" }.to_bytes(), &[]);

@@ -1,14 +1,15 @@
 //! The window's side of one worker.
 
-use super::memory::{Memory, read};
+use super::memory::{SharedMemory, read};
 use super::message::{MAX_BYTES, Message};
-use super::page::{self, About, Look};
+use super::offer::{Offer, Owned, Provider, Wanted};
+use super::page::{self, About, Look, PAGE_BYTES};
 use super::system::{Heard, Socket, now};
 use super::{Limits, WindowCounts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{FrameMeta, ImageSize};
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +23,10 @@ pub struct Attached {
     socket: Socket,
     name: Arc<str>,
     limits: Limits,
+    provider: Option<Provider>,
+    /// The GPU whose memory the worker was given.
+    device: Option<[u8; 16]>,
+    way: String,
     current: Arc<Lent>,
     /// What the worker wrote into before its slots grew, until something is in the new ones.
     previous: Option<Arc<Lent>>,
@@ -33,22 +38,61 @@ pub struct Attached {
 }
 
 /// Memory, and which of its slots this process reads: what the page says about that may be wrong.
-#[derive(Debug)]
 struct Lent {
-    memory: Memory,
+    memory: SharedMemory,
+    /// What the window's owner knows slots in a device's memory by.
+    owned: Option<Owned>,
     held: AtomicU32,
     /// Slots that were not as this process left them when it gave them back.
     upset: AtomicU64,
 }
 
 impl Lent {
-    /// Make memory and send it to the worker. `None`: the worker is gone.
-    fn send(socket: &Socket, slots: usize, slot_bytes: usize) -> std::io::Result<Option<Arc<Self>>> {
-        let (memory, descriptors) = Memory::create(slots, slot_bytes)?;
-        let message = Message::Memory { slots, slot_bytes: memory.slot_bytes }.to_bytes();
+    /// Make memory, or take what is offered, and send it to the worker. The errors are in words. `None`: it is gone.
+    fn send(
+        socket: &Socket,
+        slots: usize,
+        slot_bytes: usize,
+        offer: Offer,
+    ) -> std::io::Result<Option<Arc<Self>>> {
+        let (memory, descriptors, allocated, owned) = match offer.device {
+            Some((device, owned)) => {
+                if device.descriptors.len() != slots || device.allocated < slot_bytes {
+                    return Err(std::io::Error::other(format!(
+                        "the window's {device:?} are not what was wanted"
+                    )));
+                }
+                let (memory, page) = SharedMemory::with_device(slots, slot_bytes)?;
+                let descriptors: Vec<OwnedFd> = [page].into_iter().chain(device.descriptors).collect();
+                (memory, descriptors, Some(device.allocated), Some(owned))
+            }
+            None => {
+                let (memory, descriptors) = SharedMemory::create(slots, slot_bytes)?;
+                (memory, descriptors, None, None)
+            }
+        };
+        let message = Message::Memory { slots, slot_bytes, allocated, way: &offer.way }.to_bytes();
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(|d| d.as_fd()).collect();
-        let lent = Self { memory, held: AtomicU32::new(0), upset: AtomicU64::new(0) };
+        let lent = Self { memory, owned, held: AtomicU32::new(0), upset: AtomicU64::new(0) };
         Ok(socket.send(&message, &descriptors)?.then(|| Arc::new(lent)))
+    }
+}
+
+/// What the provider says to what is wanted; host memory if there is none.
+fn offer(provider: Option<&Provider>, wanted: Wanted) -> Offer {
+    let Some(provider) = provider else {
+        let why = wanted.device.map_or("", |_| ": the window offers no GPU's memory");
+        return Offer { way: format!("shared-memory{why}"), device: None };
+    };
+    let mut offer = provider.offer(&wanted);
+    // It travels as text in one line.
+    offer.way = offer.way.replace(char::is_control, " ");
+    offer
+}
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lent").field("memory", &self.memory).field("held", &self.held).finish_non_exhaustive()
     }
 }
 
@@ -57,15 +101,21 @@ impl Attached {
     pub(super) fn welcome(
         socket: Socket,
         pane: &str,
-        slots: usize,
-        slot_bytes: usize,
+        wanted: Wanted,
         limits: Limits,
+        provider: Option<Provider>,
     ) -> std::io::Result<Option<Self>> {
-        let lent = Lent::send(&socket, slots, slot_bytes)?;
+        let wanted = Wanted { slot_bytes: wanted.slot_bytes.next_multiple_of(PAGE_BYTES), ..wanted };
+        let offer = offer(provider.as_ref(), wanted);
+        let way = offer.way.clone();
+        let lent = Lent::send(&socket, wanted.slots, wanted.slot_bytes, offer)?;
         Ok(lent.map(|current| Self {
             socket,
             name: pane.into(),
             limits,
+            provider,
+            device: wanted.device.filter(|_| current.owned.is_some()),
+            way,
             current,
             previous: None,
             last: 0,
@@ -78,6 +128,11 @@ impl Attached {
     /// The name that the worker gave its pane.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How its pictures come to the screen, as it was told. `None` if it was accepted without an offer.
+    pub fn way(&self) -> Option<&str> {
+        self.provider.as_ref().map(|_| &*self.way)
     }
 
     /// The newest complete frame, if it is newer than the last; what is taken never goes back. No system call, no wait.
@@ -116,12 +171,12 @@ impl Attached {
         counts: &mut WindowCounts,
     ) -> Option<(Arc<Lent>, usize, u64, About)> {
         let held = lent.held.load(Ordering::Relaxed);
-        let Memory { page, slots, slot_bytes } = &lent.memory;
+        let SharedMemory { page, slots, slot_bytes, .. } = &lent.memory;
         counts.spoiled += lent.upset.swap(0, Ordering::Relaxed);
-        if held.count_ones() as usize + 1 >= slots.len() {
+        if held.count_ones() as usize + 1 >= *slots {
             return None;
         }
-        let (number, found) = match page::take(page.words(), slots.len(), *slot_bytes, *last, held) {
+        let (number, found) = match page::take(page.words(), *slots, *slot_bytes, *last, held) {
             Look::Nothing => return None,
             Look::Spoiled { number } => (number, None),
             Look::Frame { slot, number, about } => (number, Some((slot, about))),
@@ -183,9 +238,14 @@ impl Attached {
         if let Err(reason) = self.limits.allow(slot_bytes) {
             return self.socket.send(&Message::Refused { reason: &reason }.to_bytes(), &[]);
         }
-        let Some(grown) = Lent::send(&self.socket, self.current.memory.slots.len(), slot_bytes)? else {
-            return Ok(false);
-        };
+        let (slots, slot_bytes) = (self.current.memory.slots, slot_bytes.next_multiple_of(PAGE_BYTES));
+        let offer = offer(self.provider.as_ref(), Wanted { slots, slot_bytes, device: self.device });
+        if self.device.is_some() && offer.device.is_none() {
+            return self.socket.send(&Message::Refused { reason: &offer.way }.to_bytes(), &[]);
+        }
+        let way = offer.way.clone();
+        let Some(grown) = Lent::send(&self.socket, slots, slot_bytes, offer)? else { return Ok(false) };
+        self.way = way;
         self.previous = Some(std::mem::replace(&mut self.current, grown));
         self.counts.grown += 1;
         Ok(true)
@@ -203,7 +263,7 @@ impl Attached {
 
     /// The most frames that can be held at once.
     pub fn most_held(&self) -> usize {
-        self.current.memory.slots.len() - 1
+        self.current.memory.slots - 1
     }
 }
 
@@ -215,8 +275,8 @@ impl AsFd for Attached {
     }
 }
 
-/// A frame in shared memory, which the worker does not write until this is dropped. It outlives its [`Attached`] and the
-/// worker.
+/// A frame in memory that is shared, which the worker does not write until this is dropped. It outlives its [`Attached`]
+/// and the worker. Who lets a device read it keeps this until the device is done.
 ///
 /// The worker *could* write: a process that keeps to no protocol. So there is no slice of its bytes, only copies.
 pub struct Taken {
@@ -249,10 +309,15 @@ impl Taken {
         self.number
     }
 
+    /// Where it is, if it is in a device's memory: what the window's owner knows the slots by, and which of them.
+    pub fn device(&self) -> Option<(&Owned, usize)> {
+        Some((self.lent.owned.as_ref()?, self.slot))
+    }
+
     /// Copy the RGBA rows as they lie, [`Self::pitch`] bytes apart, into pitch × height bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Argument`] for another number of bytes.
+    /// [`ErrorKind::Argument`] for another number of bytes; [`ErrorKind::Unsupported`] for a frame in a device's memory.
     pub fn copy_to(&self, out: &mut [u8]) -> Result<()> {
         self.copy(self.pitch, out)
     }
@@ -260,7 +325,7 @@ impl Taken {
     /// Copy the RGBA rows without gaps, into width × height × 4 bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Argument`] for another number of bytes.
+    /// [`ErrorKind::Argument`] for another number of bytes; [`ErrorKind::Unsupported`] for a frame in a device's memory.
     pub fn copy_tight(&self, out: &mut [u8]) -> Result<()> {
         self.copy(self.size.width * 4, out)
     }
@@ -272,7 +337,11 @@ impl Taken {
             let sentence = format!("{meta}: {size} is copied into {want} bytes, not {got}");
             return Err(Error::new(ErrorKind::Argument, sentence));
         }
-        read(self.lent.memory.slots[self.slot].words(), self.pitch, row_bytes, out);
+        let Some(slots) = self.lent.memory.host_slots() else {
+            let sentence = format!("{}: it is in a device's memory, of which there are no copies", self.meta);
+            return Err(Error::new(ErrorKind::Unsupported, sentence));
+        };
+        read(slots[self.slot].words(), self.pitch, row_bytes, out);
         Ok(())
     }
 }

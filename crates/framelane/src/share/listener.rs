@@ -5,6 +5,7 @@
 
 use super::attached::Attached;
 use super::message::{LATEST, MAX_BYTES, Message};
+use super::offer::{Provider, Wanted};
 use super::place::{Place, path_of};
 use super::system::{Gathered, Heard, Socket, own_user, wait};
 use super::{Limits, MAX_SLOT_BYTES, after};
@@ -69,17 +70,30 @@ impl Listener {
         &self.place.path
     }
 
-    /// The next worker. Waits up to `timeout` for one (zero: not at all); `None` if none came.
+    /// The next worker, which is given host memory. Waits up to `timeout` for one (zero: not at all); `None` if none
+    /// came.
     ///
     /// Who is refused is told why, and counted ([`Self::refused`]).
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the system gives no more connections (too many open files).
     pub fn accept(&mut self, timeout: Duration) -> Result<Option<Attached>> {
+        self.accept_as(timeout, None)
+    }
+
+    /// As [`Self::accept`], with what `provider` offers the worker.
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub fn accept_with(&mut self, timeout: Duration, provider: &Provider) -> Result<Option<Attached>> {
+        self.accept_as(timeout, Some(provider))
+    }
+
+    fn accept_as(&mut self, timeout: Duration, provider: Option<&Provider>) -> Result<Option<Attached>> {
         let until = after(timeout);
         loop {
             self.let_knock()?;
-            if let Some(attached) = self.let_in() {
+            if let Some(attached) = self.let_in(provider) {
                 return Ok(Some(attached));
             }
             if Instant::now() >= until || !wait(&self.gathered, until).map_err(failed)? {
@@ -120,7 +134,7 @@ impl Listener {
         Ok(())
     }
 
-    fn let_in(&mut self) -> Option<Attached> {
+    fn let_in(&mut self, provider: Option<&Provider>) -> Option<Attached> {
         for _ in 0..self.silent.len() {
             let (socket, since) = self.silent.pop_front()?;
             let mut buffer = [0; MAX_BYTES];
@@ -136,7 +150,7 @@ impl Listener {
                 Ok(Heard::Packet(bytes)) => self.judge(&buffer[..bytes]),
                 Err(e) => Err(format!("it cannot be heard: {e}")),
             };
-            let (pane, slots, slot_bytes) = match said {
+            let (pane, wanted) = match said {
                 Ok(wanted) => wanted,
                 Err(reason) => {
                     self.refuse(&socket, reason);
@@ -145,7 +159,7 @@ impl Listener {
             };
             // The descriptor stays open, so that closing it would not take it out.
             let welcome = self.gathered.remove(&socket).and_then(|()| {
-                let told = Attached::welcome(socket, &pane, slots, slot_bytes, self.limits)?;
+                let told = Attached::welcome(socket, &pane, wanted, self.limits, provider.cloned())?;
                 told.ok_or_else(|| std::io::Error::other("it does not hear what it is told"))
             });
             match welcome {
@@ -156,12 +170,12 @@ impl Listener {
         None
     }
 
-    /// What a hello asks for: the pane's name, slots, bytes of each.
-    fn judge(&self, bytes: &[u8]) -> Result<(String, usize, usize), String> {
+    /// What a hello asks for, and for which pane.
+    fn judge(&self, bytes: &[u8]) -> Result<(String, Wanted), String> {
         match Message::parse(bytes) {
-            Ok(Message::Hello { policy: LATEST, slots, slot_bytes, pane }) => {
+            Ok(Message::Hello { policy: LATEST, slots, slot_bytes, device, pane }) => {
                 self.limits.allow(slot_bytes)?;
-                Ok((pane.to_owned(), slots, slot_bytes))
+                Ok((pane.to_owned(), Wanted { slots, slot_bytes, device }))
             }
             Ok(Message::Hello { policy, .. }) => {
                 Err(format!("policy {policy} is not known here: this window shows the newest frame"))

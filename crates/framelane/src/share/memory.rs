@@ -1,42 +1,93 @@
 //! One worker's memory as both sides map it: a control page and slots; and how pixels get in and out of a slot.
 
-use super::page::PAGE_BYTES;
+use super::page::{PAGE_BYTES, done_at};
 use crate::frame::ImageSize;
 use framelane_cuda::Mapped;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A control page and its slots.
+/// A control page and its slots, as one side has them. What is shared with another process may change at any time.
 #[derive(Debug)]
-pub struct Memory {
-    pub page: Mapped,
-    pub slots: Vec<Mapped>,
-    pub slot_bytes: usize,
+pub struct SharedMemory {
+    pub(super) page: Arc<Mapped>,
+    pub(super) slots: usize,
+    pub(super) slot_bytes: usize,
+    /// `None`: they are a device's, and not mapped here.
+    pub(super) host: Option<Vec<Arc<Mapped>>>,
 }
 
-impl Memory {
+/// Slots in a device's memory, by descriptors that any process can open it by.
+#[derive(Debug)]
+pub struct DeviceSlots {
+    /// One for each.
+    pub descriptors: Vec<OwnedFd>,
+    /// Bytes of each allocation, which are no less than those of a slot: whoever opens it must say how many.
+    pub allocated: usize,
+}
+
+impl SharedMemory {
     /// New memory, and its descriptors in the order in which they travel.
-    pub fn create(slots: usize, slot_bytes: usize) -> Result<(Self, Vec<OwnedFd>)> {
-        let slot_bytes = slot_bytes.next_multiple_of(PAGE_BYTES);
-        let (page, descriptor) = Mapped::create("framelane page", PAGE_BYTES)?;
-        let (mut made, mut descriptors) = (Vec::new(), vec![descriptor]);
+    pub(super) fn create(slots: usize, slot_bytes: usize) -> Result<(Self, Vec<OwnedFd>)> {
+        let (memory, page) = Self::with_device(slots, slot_bytes)?;
+        let (mut made, mut descriptors) = (Vec::new(), vec![page]);
         for _ in 0..slots {
             let (slot, descriptor) = Mapped::create("framelane slot", slot_bytes)?;
-            made.push(slot);
+            made.push(Arc::new(slot));
             descriptors.push(descriptor);
         }
-        Ok((Self { page, slots: made, slot_bytes }, descriptors))
+        Ok((Self { host: Some(made), ..memory }, descriptors))
     }
 
-    /// Map what another process made.
-    pub fn open(descriptors: &[OwnedFd], slots: usize, slot_bytes: usize) -> Result<Self> {
-        let Some((page, rest)) = descriptors.split_first().filter(|(_, rest)| rest.len() == slots) else {
-            let sentence = format!("{} descriptors came for a page and {slots} slots", descriptors.len());
+    /// A new page for slots of a device, and its descriptor.
+    pub(super) fn with_device(slots: usize, slot_bytes: usize) -> Result<(Self, OwnedFd)> {
+        let (page, descriptor) = Mapped::create("framelane page", PAGE_BYTES)?;
+        Ok((Self { page: Arc::new(page), slots, slot_bytes, host: None }, descriptor))
+    }
+
+    /// Map what another process made. With `allocated` the slots are a device's, and still to be opened.
+    pub(super) fn open(
+        descriptors: Vec<OwnedFd>,
+        slots: usize,
+        slot_bytes: usize,
+        allocated: Option<usize>,
+    ) -> Result<(Self, Option<DeviceSlots>)> {
+        let came = descriptors.len();
+        let mut descriptors = descriptors.into_iter();
+        let Some(page) = descriptors.next().filter(|_| came == slots + 1) else {
+            let sentence = format!("{came} descriptors came for a page and {slots} slots");
             return Err(Error::new(ErrorKind::InvalidData, sentence));
         };
-        let slots = rest.iter().map(|slot| Mapped::open(slot, slot_bytes)).collect::<Result<_>>()?;
-        Ok(Self { page: Mapped::open(page, PAGE_BYTES)?, slots, slot_bytes })
+        let page = Arc::new(Mapped::open(page, PAGE_BYTES)?);
+        if let Some(allocated) = allocated {
+            let device = DeviceSlots { descriptors: descriptors.collect(), allocated };
+            return Ok((Self { page, slots, slot_bytes, host: None }, Some(device)));
+        }
+        let host =
+            descriptors.map(|slot| Mapped::open(slot, slot_bytes).map(Arc::new)).collect::<Result<_>>()?;
+        Ok((Self { page, slots, slot_bytes, host: Some(host) }, None))
+    }
+
+    /// The control page, into which a device writes at [`Self::done_at`].
+    pub fn page(&self) -> &Arc<Mapped> {
+        &self.page
+    }
+
+    /// Bytes of each slot.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// The slots, if they are in host memory.
+    pub fn host_slots(&self) -> Option<&[Arc<Mapped>]> {
+        self.host.as_deref()
+    }
+
+    /// At which byte of the page a device writes the number of the frame in `slot` ([`super::WorkerSlot::number`])
+    /// once its pixels are there.
+    pub fn done_at(&self, slot: usize) -> usize {
+        done_at(slot)
     }
 }
 
@@ -89,6 +140,18 @@ pub fn write(slot: &[AtomicU64], pitch: usize, pixels: Pixels<'_>, size: ImageSi
     }
 }
 
+/// Write a picture of RGBA whose rows are `pitch` bytes apart in `rgba`, too.
+pub fn write_rows(slot: &[AtomicU64], pitch: usize, rgba: &[u8], size: ImageSize) {
+    let rows = slot.chunks_exact(pitch / 8).zip(rgba.chunks_exact(pitch));
+    for (words, row) in rows.take(size.height) {
+        // What follows the last pixel of a row is nobody's, and goes with it up to a whole word.
+        let row = row.as_chunks::<8>().0;
+        for (word, pair) in words.iter().zip(&row[..size.width.div_ceil(2)]) {
+            word.store(u64::from_ne_bytes(*pair), Relaxed);
+        }
+    }
+}
+
 /// Copy the first `row_bytes` bytes of rows that are `pitch` bytes apart in `slot`, to rows without gaps in `out`.
 pub fn read(slot: &[AtomicU64], pitch: usize, row_bytes: usize, out: &mut [u8]) {
     for (words, row) in slot.chunks_exact(pitch / 8).zip(out.chunks_exact_mut(row_bytes)) {
@@ -128,6 +191,9 @@ mod tests {
             let mut whole = vec![0; pitch * height];
             read(&slot, pitch, pitch, &mut whole);
             assert_eq!(whole[..width * 4], wanted[..width * 4]);
+            write_rows(&slot, pitch, &vec![9; pitch * height], size);
+            read(&slot, pitch, width * 4, &mut out);
+            assert_eq!(out, vec![9; rgba.len()]);
             let after = &slot[pitch * height / 8..];
             assert!(after.iter().all(|w| w.load(Relaxed) == u64::MAX), "nothing is written past the picture");
         }

@@ -38,8 +38,9 @@
 //!
 //! # Protocol
 //! 1. The window listens on a Unix socket (`place`), of which only its own user's processes are heard (`listener`).
-//! 2. The worker says hello: its pane's name, slots, bytes of each. The window makes the memory and sends
-//!    descriptors of a control page and the slots, or refuses in words (`message`).
+//! 2. The worker says hello: its pane's name, slots, bytes of each, and which GPU's memory it can open besides host memory.
+//!    The window makes the memory and sends descriptors of a control page and the slots, and how pictures come to
+//!    its screen, in words; or it refuses in words (`message`).
 //! 3. Frames: the state machine in the control page (`page`). Nothing is sent.
 //! 4. A worker whose frames outgrow the slots asks for larger ones, and gets a new page and slots; its numbers go on. The
 //!    window looks into the old ones as long as there is nothing in the new.
@@ -48,8 +49,15 @@
 //!
 //! All memory is made by the window: a worker's descriptors are never accepted, and with a sealed size a mapping
 //! cannot be cut off (`framelane_cuda::Mapped`). No right over the other process is needed (ptrace, `pidfd_getfd`): what
-//! travels was sent. A device's memory can take the slots' place later: its descriptors travel alike, and the device
-//! then raises a slot's *done* word.
+//! travels was sent.
+//!
+//! # Slots in a GPU's memory
+//! This module knows no device. What offers slots in one's memory is the window's owner ([`Provider`]): a display makes
+//! them by Vulkan, exports them and draws out of them ([`Taken::device`]). Who opens them is the worker's owner
+//! ([`Worker::take_device_slots`]), whose stream writes a picture ([`Worker::begin`], [`Worker::hand_over`]) and then the
+//! slot's *done* word, in the page that it has made known to the device. So neither process's CPU waits for a GPU, and a
+//! picture whose writer died before it was complete is never shown. Slots in host memory are written in the same way by
+//! a worker's stream: there is one way of completion.
 //!
 //! Nothing here starts a thread. Linux only; elsewhere on Unix each call says so.
 
@@ -58,9 +66,11 @@ mod listener;
 mod memory;
 #[doc(hidden)]
 pub mod message;
+mod offer;
 #[doc(hidden)]
 pub mod page;
 mod place;
+mod slot;
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
 mod system;
 mod worker;
@@ -70,8 +80,10 @@ use std::time::{Duration, Instant};
 
 pub use attached::{Attached, Taken};
 pub use listener::Listener;
-pub use memory::Pixels;
-pub use worker::Worker;
+pub use memory::{DeviceSlots, Pixels, SharedMemory};
+pub use offer::{Offer, Owned, Provider, Wanted};
+pub use slot::WorkerSlot;
+pub use worker::{Begun, Worker};
 
 /// The most bytes of one slot that a window can allow.
 pub const MAX_SLOT_BYTES: usize = framelane_cuda::Mapped::MAX_BYTES;
@@ -84,7 +96,7 @@ pub enum Shown {
     Shown,
     /// The frame will be shown next, in place of one that nobody saw.
     Replaced,
-    /// The window holds every slot, or those it leaves are pending: this frame is dropped.
+    /// The window holds every slot: this frame is dropped.
     Dropped,
     /// The window is closed: stop, or attach to the next.
     Closed,
@@ -93,10 +105,13 @@ pub enum Shown {
 /// What a worker wants.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// Slots: one being read, one being written, one in between. 2 to 8; 3 are enough for a worker on the CPU.
+    /// Slots: one being read, one being written, one in between. 2 to 8; 3 are enough for a window that copies what it
+    /// takes, while one that draws out of them keeps up to 4 ([`Self::for_device`]).
     pub slots: usize,
     /// Bytes of each at first; they grow when a picture needs more. [`Self::for_size`] counts them.
     pub slot_bytes: usize,
+    /// The UUID of a GPU whose memory the worker can open ([`Worker::take_device_slots`]). `None`: host memory alone.
+    pub device: Option<[u8; 16]>,
     /// How long the window may take to answer when it is asked for something.
     pub patience: Duration,
 }
@@ -104,7 +119,13 @@ pub struct WorkerOptions {
 impl WorkerOptions {
     /// For pictures up to this size.
     pub fn for_size(size: ImageSize) -> Self {
-        Self { slots: 3, slot_bytes: page::pitch_of(size) * size.height, patience: Duration::from_secs(2) }
+        let slot_bytes = page::pitch_of(size) * size.height;
+        Self { slots: 3, slot_bytes, device: None, patience: Duration::from_secs(2) }
+    }
+
+    /// For pictures up to this size that a device makes: as many slots as a display's pane has by default.
+    pub fn for_device(size: ImageSize) -> Self {
+        Self { slots: 6, ..Self::for_size(size) }
     }
 }
 

@@ -5,20 +5,23 @@
 //! ```text
 //!           acquire                  publish, raise                 take
 //!   Free ───────────▶ Writing ───────────────────────▶ Ready ────────────────▶ Reading
-//!    ▲                   ▲                               │                        │
-//!    │                   └── acquire, if none is Free ◀──┘                        │
+//!    ▲                 │ ▲                               │                        │
+//!    ◀──── abandon ────┘ └── acquire, if none is Free ◀──┘                        │
 //!    └────────────────────────────────────────────────────────── release ◀────────┘
 //! ```
 //! 1. A slot's *state word* is `number << 2 | tag`. Numbers grow with each frame and are never used again, so a
 //!    compare-exchange on the word fails if anything happened in between. States change by compare-exchange alone.
-//!    The worker makes Writing and Ready, the window Reading and Free.
+//!    The worker makes Writing and Ready, the window Reading and, of that, Free. (What the worker began to write and
+//!    did not, it makes Free itself.)
 //! 2. *Ready* says that the frame was handed over, its *done* word that its pixels are there: it is complete once
 //!    `done` is its number. A worker on the CPU raises `done` itself, right after publishing; one on a GPU lets
 //!    its stream write it (`cuStreamWriteValue64`), and no CPU waits. The word has a cache line of its own, since
 //!    the window asks it again and again while a device may be writing it.
 //! 3. `acquire` takes a Free slot; if there is none, the oldest complete Ready one, which nobody has seen and now nobody
 //!    will; but not the only complete one while others are pending, so that a worker far ahead of its GPU leaves
-//!    something to show. With nothing to take the worker drops its frame; it never waits.
+//!    something to show: then, or if none is complete, it takes the newest pending one. Its device writes in order, the
+//!    newer frame after the older, and *done* is never again what the older one's Ready says. So the older ones complete,
+//!    the newest frame is never lost, and only if the window holds every slot is a frame dropped; nobody waits.
 //! 4. `take` picks the complete Ready slot with the highest number, if that is higher than what was taken before: what is
 //!    shown never goes back. Older ones stay, for the worker to write over.
 //! 5. The window never holds all slots, so there is one for a well-behaved worker to write.
@@ -162,7 +165,13 @@ pub struct Acquired {
     pub replaces: bool,
 }
 
-/// A slot for frame `number`, which is above all numbers used before; `None` if there is none.
+/// At which byte of the page a device writes the number of the frame whose pixels are in the slot.
+pub fn done_at(slot: usize) -> usize {
+    word(slot, DONE) * size_of::<u64>()
+}
+
+/// A slot for frame `number`, which is above all numbers used before; `None` if there is none. Its pixels are to be
+/// written after those of all frames before: a slot whose frame is still pending may be given.
 pub fn acquire(page: &(impl Words + ?Sized), slots: usize, number: u64) -> Option<Acquired> {
     // The window may take what was picked, or free one slot and take another while they are looked at. Each time it takes
     // a frame, and there are no more of those than slots.
@@ -178,7 +187,7 @@ pub fn acquire(page: &(impl Words + ?Sized), slots: usize, number: u64) -> Optio
 
 /// The slot and its state word, and whether it holds an unseen frame.
 fn best_to_write(page: &(impl Words + ?Sized), slots: usize) -> Option<((usize, u64), bool)> {
-    let (mut oldest, mut complete, mut pending) = (None, 0, 0);
+    let (mut oldest, mut complete, mut pending) = (None, 0, None);
     for slot in 0..slots {
         // Acquire: who sees that another slot was taken sees, the next time round, which one was freed before.
         let found = page.load(word(slot, STATE), Acquire);
@@ -190,11 +199,20 @@ fn best_to_write(page: &(impl Words + ?Sized), slots: usize) -> Option<((usize, 
                     oldest = Some((slot, found));
                 }
             }
-            (_, READY) => pending += 1,
+            (number, READY) if pending.is_none_or(|(_, newest)| number > apart(newest).0) => {
+                pending = Some((slot, found));
+            }
             _ => {}
         }
     }
-    if complete == 1 && pending > 0 { None } else { oldest.map(|oldest| (oldest, true)) }
+    let best = if complete > 1 { oldest } else { pending.or(oldest) };
+    best.map(|best| (best, true))
+}
+
+/// Give back a slot that was acquired for frame `number`, which nothing writes and nothing will.
+pub fn abandon(page: &(impl Words + ?Sized), slot: usize, number: u64) {
+    // It fails only if the window writes where it may not; the slot is then lost, in its own window.
+    page.exchange(word(slot, STATE), state(number, WRITING), state(number, FREE), Release);
 }
 
 /// Hand over the frame that was written into `slot`; it is complete once [`raise`]d.

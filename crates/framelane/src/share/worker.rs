@@ -1,9 +1,10 @@
 //! The worker's side: it attaches to a window by name and shows frames there.
 
-use super::memory::{Memory, Pixels, write};
+use super::memory::{DeviceSlots, Pixels, SharedMemory, write};
 use super::message::{LATEST, MAX_BYTES, Message, is_pane_name};
 use super::page::{self, About, Acquired, NAME_BYTES, SLOTS, SourceName, pitch_of};
 use super::place::path_of;
+use super::slot::WorkerSlot;
 use super::system::{Heard, Socket, now, wait};
 use super::{MAX_SLOT_BYTES, Shown, WorkerCounts, WorkerOptions, after};
 use crate::error::{Error, ErrorKind, Result};
@@ -18,7 +19,10 @@ use std::time::{Duration, Instant};
 pub struct Worker {
     socket: Socket,
     window: Arc<str>,
-    memory: Memory,
+    memory: Arc<SharedMemory>,
+    /// Slots in a device's memory, until somebody opens them.
+    device: Option<DeviceSlots>,
+    way: String,
     patience: Duration,
     /// What larger slots were asked for, as long as there is no answer.
     asked: Option<usize>,
@@ -30,8 +34,25 @@ pub struct Worker {
 /// What the window says.
 enum Answer {
     Nothing,
-    Memory(Memory),
+    Memory(Given),
     Refused(String),
+    Closed,
+}
+
+struct Given {
+    memory: SharedMemory,
+    device: Option<DeviceSlots>,
+    way: String,
+}
+
+/// What [`Worker::begin`] found.
+#[derive(Debug)]
+pub enum Begun {
+    /// A slot for the picture.
+    Slot(WorkerSlot),
+    /// The window holds every slot: the picture is dropped, and counted.
+    Dropped,
+    /// The window is closed.
     Closed,
 }
 
@@ -50,14 +71,14 @@ impl Worker {
         check(pane, &options)?;
         let path = path_of(window)?;
         let socket = Socket::connect(&path, options.patience).map_err(|e| no_window(window, e))?;
-        let hello =
-            Message::Hello { policy: LATEST, slots: options.slots, slot_bytes: options.slot_bytes, pane };
+        let WorkerOptions { slots, slot_bytes, device, .. } = options;
+        let hello = Message::Hello { policy: LATEST, slots, slot_bytes, device, pane };
         // One who closed without a word is told from the silence below.
         socket.send(&hello.to_bytes(), &[]).map_err(|e| broken(window, e))?;
         let until = after(options.patience);
-        let memory = loop {
-            match hear(&socket, window, options.slots)? {
-                Answer::Memory(memory) => break memory,
+        let Given { memory, device, way } = loop {
+            match hear(&socket, window, slots)? {
+                Answer::Memory(given) => break given,
                 Answer::Refused(reason) => {
                     let sentence = format!("the window {window} does not take the pane {pane:?}: {reason}");
                     return Err(Error::new(ErrorKind::Budget, sentence));
@@ -66,13 +87,15 @@ impl Worker {
                 Answer::Nothing => wait_for_answer(&socket, window, until)?,
             }
         };
-        if memory.slot_bytes < options.slot_bytes {
-            return Err(nonsense(window, "smaller slots than were asked for"));
+        if memory.slot_bytes < slot_bytes || device.is_some() && options.device.is_none() {
+            return Err(nonsense(window, "other slots than were asked for"));
         }
         Ok(Self {
             socket,
             window: window.into(),
-            memory,
+            memory: Arc::new(memory),
+            device,
+            way,
             patience: options.patience,
             asked: None,
             number: 0,
@@ -101,17 +124,44 @@ impl Worker {
                 format!("{meta}: the picture has {got} bytes, but {size} of {each} bytes needs {want}");
             return Err(Error::new(ErrorKind::Argument, sentence));
         }
+        if self.memory.host.is_none() {
+            let sentence =
+                format!("{meta}: the slots are a device's, which bytes of the host do not go into");
+            return Err(Error::new(ErrorKind::Unsupported, sentence));
+        }
+        let slot = match self.begin(size, meta)? {
+            Begun::Slot(slot) => slot,
+            Begun::Dropped => return Ok(Shown::Dropped),
+            Begun::Closed => return Ok(Shown::Closed),
+        };
+        if let Some(words) = slot.words() {
+            write(words, slot.pitch(), pixels, size);
+        }
+        slot.raise();
+        Ok(self.hand_over(slot))
+    }
+
+    /// A slot for a picture of `size` that something else than this call writes: a device, say, later. Then comes
+    /// [`Self::hand_over`], or [`Self::abandon`]; a slot with which neither is done is not used again.
+    ///
+    /// What is written into slots is written in the order of these calls: a slot may be given whose last picture is still
+    /// on its way, and will then be seen by nobody. The call waits for nothing, except for larger slots as
+    /// [`Self::show`] does.
+    ///
+    /// # Errors
+    /// As [`Self::show`].
+    pub fn begin(&mut self, size: ImageSize, meta: &FrameMeta) -> Result<Begun> {
+        let size = ImageSize::new(size.width, size.height).map_err(|e| e.context(meta))?;
         let pitch = pitch_of(size);
         if !self.is_open()? || !self.make_room(pitch * size.height, meta)? {
-            return Ok(Shown::Closed);
+            return Ok(Begun::Closed);
         }
-        let (slots, page) = (&self.memory.slots, self.memory.page.words());
-        let Some(Acquired { slot, replaces }) = page::acquire(page, slots.len(), self.number + 1) else {
+        let (slots, page) = (self.memory.slots, self.memory.page.words());
+        let Some(Acquired { slot, replaces }) = page::acquire(page, slots, self.number + 1) else {
             self.counts.dropped += 1;
-            return Ok(Shown::Dropped);
+            return Ok(Begun::Dropped);
         };
         self.number += 1;
-        write(slots[slot].words(), pitch, pixels, size);
         let about = About {
             size,
             pitch,
@@ -120,11 +170,37 @@ impl Worker {
             captured: now().saturating_sub(meta.captured.elapsed().as_nanos() as u64),
             source: SourceName::cut(&meta.source),
         };
-        page::publish(page, slot, self.number, &about);
-        page::raise(page, slot, self.number);
+        Ok(Begun::Slot(WorkerSlot::new(self.memory.clone(), slot, self.number, replaces, about)))
+    }
+
+    /// Give the window the picture whose writing into the slot has begun. It is shown once it is there:
+    /// [`WorkerSlot::number`] is in the page, at [`SharedMemory::done_at`], or was raised ([`WorkerSlot::raise`]).
+    pub fn hand_over(&mut self, slot: WorkerSlot) -> Shown {
+        let replaces = slot.publish();
         self.counts.shown += 1;
         self.counts.replaced += u64::from(replaces);
-        Ok(if replaces { Shown::Replaced } else { Shown::Shown })
+        if replaces { Shown::Replaced } else { Shown::Shown }
+    }
+
+    /// Give back a slot into which nothing is written, and nothing will be.
+    pub fn abandon(&mut self, slot: WorkerSlot) {
+        slot.abandon();
+    }
+
+    /// How its pictures come to the screen, in one line, as the window says it.
+    pub fn way(&self) -> &str {
+        &self.way
+    }
+
+    /// What the window gave. Another one after [`Self::begin`] asked for larger slots.
+    pub fn memory(&self) -> &Arc<SharedMemory> {
+        &self.memory
+    }
+
+    /// The slots, if they are in the memory of the device that [`WorkerOptions::device`] names; once, for whoever opens
+    /// them.
+    pub fn take_device_slots(&mut self) -> Option<DeviceSlots> {
+        self.device.take()
     }
 
     /// Whether the window is still there. Never waits; [`Self::as_fd`] becomes readable when it may have changed.
@@ -150,17 +226,24 @@ impl Worker {
         if self.closed {
             return Ok(Answer::Closed);
         }
-        let heard = hear(&self.socket, &self.window, self.memory.slots.len()).and_then(|answer| {
+        let heard = hear(&self.socket, &self.window, self.memory.slots).and_then(|answer| {
             match (&answer, self.asked) {
-                (Answer::Memory(memory), Some(asked)) if memory.slot_bytes >= asked => Ok(answer),
+                (Answer::Memory(given), Some(asked))
+                    if given.memory.slot_bytes >= asked
+                        && given.memory.host.is_some() == self.memory.host.is_some() =>
+                {
+                    Ok(answer)
+                }
                 (Answer::Refused(_), Some(_)) | (Answer::Nothing | Answer::Closed, _) => Ok(answer),
                 _ => Err(nonsense(&self.window, "an answer to what was not asked")),
             }
         });
         match heard {
-            Ok(Answer::Memory(memory)) => {
+            Ok(Answer::Memory(Given { memory, device, way })) => {
                 // What lies unseen in the old slots stays the window's to show.
-                self.memory = memory;
+                self.memory = Arc::new(memory);
+                self.device = device;
+                self.way = way;
                 self.asked = None;
                 self.counts.grown += 1;
                 Ok(Answer::Nothing)
@@ -249,9 +332,10 @@ fn hear(socket: &Socket, window: &str, slots: usize) -> Result<Answer> {
         Err(e) => return Err(broken(window, e)),
     };
     match Message::parse(&buffer[..bytes]) {
-        Ok(Message::Memory { slots: given, slot_bytes }) if given == slots => {
-            let memory = Memory::open(&descriptors, slots, slot_bytes);
-            Ok(Answer::Memory(memory.map_err(|e| nonsense(window, &e.to_string()).because(e))?))
+        Ok(Message::Memory { slots: given, slot_bytes, allocated, way }) if given == slots => {
+            let (memory, device) = SharedMemory::open(descriptors, slots, slot_bytes, allocated)
+                .map_err(|e| nonsense(window, &e.to_string()).because(e))?;
+            Ok(Answer::Memory(Given { memory, device, way: way.to_owned() }))
         }
         Ok(Message::Refused { reason }) => Ok(Answer::Refused(reason.to_owned())),
         Ok(_) => Err(nonsense(window, "a message that has no place here")),
