@@ -160,8 +160,7 @@ impl App {
     #[cfg(unix)]
     fn admit(&mut self) -> Result<()> {
         let Some(listener) = &mut self.listener else { return Ok(()) };
-        while let Some(worker) = listener.accept(Duration::ZERO)? {
-            self.display.attach(worker);
+        while self.display.accept(listener, Duration::ZERO)?.is_some() {
             self.rate_at = None;
             self.link.status().panes = self.display.panes();
             if let Some(screen) = &self.screen {

@@ -1,12 +1,15 @@
 //! Memory of the graphics adapter that CUDA writes into: Vulkan makes it and exports it, CUDA maps it.
 //!
 //! The only place of this crate with `unsafe`. Nothing here orders the two sides: the presenter reads a buffer only
-//! when CUDA's event after the write was seen done, and its slot is written again only when the presenter's
-//! submission was seen done. Both are seen by the CPU, so that neither GPU side needs a semaphore of the other.
+//! when CUDA's event after the write was seen done (a worker process's: the number that its stream wrote after it), and its
+//! slot is written again only when the presenter's submission was seen done. Both are seen by the CPU, so that neither
+//! GPU side needs a semaphore of the other.
 
 use crate::gpu::Gpu;
 use ash::{khr, vk};
 use framelane::framelane_cuda::{DeviceBuffer, Exported};
+#[cfg(unix)]
+use framelane::share::DeviceSlots;
 use framelane::{Error, ErrorKind, Result};
 use wgpu::hal::api::Vulkan;
 
@@ -142,6 +145,34 @@ impl Exportable {
         let mapped = unsafe { DeviceBuffer::import(cuda, self.exported, self.allocated, self.bytes, true) }?;
         Ok((self.buffer, mapped))
     }
+
+    /// For another process ([`open_slots`]): the buffer, the descriptor that is sent there, and the bytes of its
+    /// allocation.
+    #[cfg(unix)]
+    pub(crate) fn for_worker(self) -> (wgpu::Buffer, Exported, usize) {
+        (self.buffer, self.exported, self.allocated)
+    }
+}
+
+/// Map, in a worker process, the slots of `bytes` bytes that its window's [`Exportable::for_worker`] made on the GPU of
+/// `cuda`.
+///
+/// # Errors
+/// Of the driver, for descriptors that it cannot open; no error is left behind for its next call.
+#[cfg(unix)]
+pub(crate) fn open_slots(
+    cuda: &framelane::framelane_cuda::Context,
+    slots: DeviceSlots,
+    bytes: usize,
+) -> Result<Vec<DeviceBuffer>> {
+    let DeviceSlots { descriptors, allocated } = slots;
+    let open = |descriptor| {
+        // SAFETY: the window was asked for memory of this very GPU and says that it is, with so many bytes; it is a process
+        // of the same user, who alone can listen in the folder. What the driver maps is the device's: should the window
+        // not keep to it, this process's streams fail, and no memory of the process is touched.
+        unsafe { DeviceBuffer::import(cuda, descriptor, allocated, bytes, true) }
+    };
+    Ok(descriptors.into_iter().map(open).collect::<framelane::framelane_cuda::Result<_>>()?)
 }
 
 #[cfg(unix)]

@@ -1,7 +1,8 @@
 //! Where wgpu has no Vulkan back end, no memory is shared: what asks is told so, and pictures go by the host.
 
 use crate::gpu::Gpu;
-use framelane::framelane_cuda::{Context, DeviceBuffer};
+use framelane::framelane_cuda::{Context, DeviceBuffer, Exported};
+use framelane::share::DeviceSlots;
 use framelane::{Error, ErrorKind, Result};
 
 pub(crate) const FEATURE: wgpu::Features = wgpu::Features::empty();
@@ -10,7 +11,8 @@ pub(crate) fn uuid(_: &wgpu::Adapter) -> Option<[u8; 16]> {
     None
 }
 
-pub(crate) struct Exportable;
+/// None is ever made.
+pub(crate) struct Exportable(std::convert::Infallible);
 
 impl Exportable {
     pub(crate) fn new(gpu: &Gpu, _: usize) -> Result<Self> {
@@ -18,7 +20,15 @@ impl Exportable {
         Err(Error::new(ErrorKind::Unsupported, text))
     }
 
-    pub(crate) fn for_cuda(self, _: &Context) -> Result<(wgpu::Buffer, DeviceBuffer)> {
-        Err(Error::new(ErrorKind::Unsupported, "nothing was exported"))
+    pub(crate) fn for_worker(self) -> (wgpu::Buffer, Exported, usize) {
+        match self.0 {}
     }
+
+    pub(crate) fn for_cuda(self, _: &Context) -> Result<(wgpu::Buffer, DeviceBuffer)> {
+        match self.0 {}
+    }
+}
+
+pub(crate) fn open_slots(_: &Context, _: DeviceSlots, _: usize) -> Result<Vec<DeviceBuffer>> {
+    Err(Error::new(ErrorKind::Unsupported, "a window's memory cannot be opened on this system"))
 }

@@ -3,7 +3,7 @@
 //! A [`Window`] or a [`Display`] has panes. A producer shows image tensors ([`Picture`]) on its pane by
 //! [`TensorPane::show`]: one kernel on the producer's own stream, and no wait. On CUDA the picture never leaves the GPU;
 //! where memory cannot be shared it is uploaded from the host, and [`TensorPane::path`] says why. Worker processes get
-//! panes, too ([`Display::attach`], [`Window::listen`]). Where there is no screen, opening a window is an error that says
+//! panes, too ([`WorkerPane`], [`Display::accept`], [`Window::listen`]). Where there is no screen, opening a window is an error that says
 //! so, and [`Display::offscreen`] draws the same into memory.
 //!
 //! # Reading order
@@ -46,6 +46,8 @@ mod window;
 pub use display::{
     Colours, Display, Layout, PaneOptions, PaneStatus, Picture, Seen, Shown, TensorPane,
 };
+#[cfg(unix)]
+pub use display::WorkerPane;
 pub use framelane::ring::Policy;
 pub use gpu::{AdapterInfo, adapters};
 pub use link::WindowStatus;

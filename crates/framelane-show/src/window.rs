@@ -171,7 +171,7 @@ impl Window {
         Ok(pane)
     }
 
-    /// Give each worker process that attaches there a pane, as [`Display::attach`]. The window stays open until it is
+    /// Give each worker process that attaches there a pane, as [`Display::accept`]. The window stays open until it is
     /// closed.
     #[cfg(unix)]
     pub fn listen(&mut self, listener: Listener) {

@@ -9,14 +9,21 @@
 //! kernel writes it ([`TensorPane::show`]), and the presenter takes a slot only once it has *seen* that the event after
 //! the kernel is done, and gives it back only once it has seen its own submission done: neither side's GPU work waits
 //! for the other's, and no CPU thread waits for a GPU.
+//!
+//! A worker process's pane is the same with a control page ([`framelane::share`]) for a ring, and a number that the GPU
+//! writes there for an event: its slots are made and exported here (`lend`) and mapped there (`worker`).
 
 mod compose;
 mod image;
+#[cfg(unix)]
+mod lend;
 mod pane;
 mod picture;
 mod place;
 mod tiles;
 mod watch;
+#[cfg(unix)]
+mod worker;
 
 pub(crate) use compose::Target;
 pub(crate) use image::pitch;
@@ -24,6 +31,8 @@ pub(crate) use tiles::grid;
 pub use pane::{PaneOptions, Shown, TensorPane};
 pub use picture::{Colours, Layout, Picture};
 pub use watch::Seen;
+#[cfg(unix)]
+pub use worker::WorkerPane;
 
 use crate::gpu::{self, AdapterInfo, Gpu};
 use crate::link::Link;
@@ -35,7 +44,7 @@ use framelane::device::Device;
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane::ring::{self, Policy};
 #[cfg(unix)]
-use framelane::share::Attached;
+use framelane::share::{Attached, Listener};
 use framelane::{Error, ErrorKind, Result};
 use image::{Slot, Way};
 use pane::Counts;
@@ -179,13 +188,25 @@ impl Display {
         })
     }
 
-    /// A pane for the frames of a worker process, which a [`framelane::share::Listener`] has accepted, after those there
-    /// are; or in the place of a worker of this name that has ended. Its number among [`Display::panes`].
+    /// Let in the next worker process that knocks at `listener`: waits up to `timeout` for one (zero: not at all). A
+    /// worker on the GPU of this display's adapter is given slots in the adapter's memory, others slots in the host's
+    /// ([`PaneStatus::path`]). Which number its pane has, as [`Display::attach`] says; `None` if none came.
+    ///
+    /// # Errors
+    /// As [`Listener::accept`].
+    #[cfg(unix)]
+    pub fn accept(&mut self, listener: &mut Listener, timeout: Duration) -> Result<Option<usize>> {
+        let provider = lend::provider(self.gpu.clone());
+        Ok(listener.accept_with(timeout, &provider)?.map(|worker| self.attach(worker)))
+    }
+
+    /// A pane for the frames of a worker process that was accepted, after those there are; or in the place of a worker of
+    /// this name that has ended. Its number among [`Display::panes`].
     ///
     /// A worker that dies leaves its last picture, and [`PaneStatus::ended`] says so at the next presentation.
     #[cfg(unix)]
     pub fn attach(&mut self, worker: Attached) -> usize {
-        let again = self.places.iter().position(|place| place.was(worker.name()));
+        let again = self.places.iter_mut().position(|place| place.was(worker.name()));
         let place = Place::for_worker(&self.gpu, worker);
         self.drawn = None;
         match again {

@@ -3,6 +3,8 @@
 use super::PaneStatus;
 use super::compose::{Compose, Part, Scene, Target};
 use super::image::{self, ForPresenter, Slot};
+#[cfg(unix)]
+use super::lend;
 use super::pane::{Counts, Placed};
 use super::watch::{Seen, Told};
 use crate::gpu::Gpu;
@@ -14,11 +16,13 @@ use framelane::frame::{FrameMeta, ImageSize};
 use framelane::ring::{Policy, ReadLease, Reader, TryTake};
 #[cfg(unix)]
 use framelane::share::Attached;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-pub(super) type Lease = ReadLease<Arc<Slot>, Event, Placed>;
+/// What keeps the slot of a picture that the adapter draws out of: a pane's, or a worker's.
+pub(super) type Lease = dyn Any + Send + Sync;
 
 /// Magnified so much or more, pixels keep their edges.
 const SHARP: f64 = 2.0;
@@ -47,7 +51,7 @@ enum From {
         reader: Reader<Arc<Slot>, Event, Placed>,
         policy: Policy,
         /// Taken, but not complete yet.
-        next: Option<Lease>,
+        next: Option<ReadLease<Arc<Slot>, Event, Placed>>,
         counts: Arc<Counts>,
         skipped: u64,
     },
@@ -55,7 +59,7 @@ enum From {
     #[cfg(unix)]
     Worker {
         worker: Box<Attached>,
-        /// On the way from shared memory, which the worker could write meanwhile, to the adapter.
+        /// On the way from shared memory of the host, which the worker could write meanwhile, to the adapter.
         bytes: Vec<u8>,
         /// Frames that the adapter cannot draw: they spoil this pane alone.
         refused: u64,
@@ -90,15 +94,10 @@ impl Place {
     /// A place for what a worker shows.
     #[cfg(unix)]
     pub fn for_worker(gpu: &Gpu, worker: Attached) -> Self {
-        let upload = gpu.adapter.uploaded_to();
-        let path = format!("shared-memory, then {upload}: pictures are made by another process");
         let name = worker.name().into();
-        Self::of(
-            gpu,
-            name,
-            path.into(),
-            From::Worker { worker: Box::new(worker), bytes: Vec::new(), refused: 0 },
-        )
+        let unasked = || lend::through_host(gpu, "pictures are made by another process");
+        let path = worker.way().map_or_else(unasked, str::to_owned).into();
+        Self::of(gpu, name, path, From::Worker { worker: Box::new(worker), bytes: Vec::new(), refused: 0 })
     }
 
     fn of(gpu: &Gpu, name: Arc<str>, path: Arc<str>, from: From) -> Self {
@@ -120,8 +119,12 @@ impl Place {
 
     /// Whether a worker of this name was here, and has ended.
     #[cfg(unix)]
-    pub fn was(&self, name: &str) -> bool {
-        *self.name == *name && self.ended.is_some() && matches!(self.from, From::Worker { .. })
+    pub fn was(&mut self, name: &str) -> bool {
+        let From::Worker { worker, .. } = &mut self.from else { return false };
+        if *self.name == *name && self.ended.is_none() && !worker.poll_alive() {
+            self.ended = worker.ended().map(str::to_owned);
+        }
+        *self.name == *name && self.ended.is_some()
     }
 
     /// Whether pictures may come of which nobody tells.
@@ -195,6 +198,15 @@ impl Place {
                     }
                     Some(frame) => {
                         let size = frame.size();
+                        if let Some(pixels) = lend::pixels(&frame) {
+                            let meta = frame.meta().clone();
+                            let lease: Arc<Lease> = Arc::new(frame);
+                            let lease = Some(lease);
+                            let current =
+                                Current { pixels, size, before: None, meta, told: None, seen: false, lease };
+                            self.take(current, visible);
+                            return Ok(true);
+                        }
                         bytes.resize(frame.pitch() * size.height, 0);
                         frame.copy_to(bytes)?;
                         let pixels = upload(gpu, &mut self.uploaded, bytes);
@@ -206,6 +218,11 @@ impl Place {
             }
         };
         let Some(current) = current else { return Ok(false) };
+        self.take(current, visible);
+        Ok(true)
+    }
+
+    fn take(&mut self, current: Current, visible: bool) {
         if let Some(old) = self.picture.replace(current)
             && !old.seen
         {
@@ -214,7 +231,6 @@ impl Place {
             *count += 1;
             old.tell(fate);
         }
-        Ok(true)
     }
 
     /// Draw the picture, if there is one, into `tile`.
@@ -333,10 +349,14 @@ impl Place {
 }
 
 impl Current {
-    fn of(gpu: &Gpu, uploaded: &mut Option<wgpu::Buffer>, lease: Lease) -> Result<Self> {
+    fn of(
+        gpu: &Gpu,
+        uploaded: &mut Option<wgpu::Buffer>,
+        lease: ReadLease<Arc<Slot>, Event, Placed>,
+    ) -> Result<Self> {
         let Placed { image, size, before, meta, told } = lease.meta();
         let (size, before, meta, told) = (*size, *before, meta.clone(), Some(told.clone()));
-        let (pixels, lease) = match &image.for_presenter {
+        let (pixels, lease): (_, Option<Arc<Lease>>) = match &image.for_presenter {
             ForPresenter::Shared(buffer) => (buffer.clone(), Some(Arc::new(lease))),
             ForPresenter::Host(memory) => {
                 let bytes = memory.read_host()?;
