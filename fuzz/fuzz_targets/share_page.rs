@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use framelane::share::page::{Look, PAGE_BYTES, SLOTS, acquire, release, take};
+use framelane::share::page::{Look, PAGE_BYTES, SLOTS, abandon, acquire, done_at, release, take};
 use std::sync::atomic::AtomicU64;
 
 const SLOT_BYTES: usize = 1 << 16;
@@ -35,7 +35,14 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-    if let Some(acquired) = acquire(&words[..], slots, last + 1) {
-        assert!(acquired.slot < slots);
+    // A worker, too, does not believe the page: each slot it begins is one, and is its own until it gives it back.
+    for _ in 0..=slots {
+        let Some(acquired) = acquire(&words[..], slots, last + 1) else { break };
+        assert!(acquired.slot < slots && done_at(acquired.slot) + 8 <= PAGE_BYTES);
+        abandon(&words[..], acquired.slot, last + 1);
+        // What was given back is free, and another may be before it.
+        let again = acquire(&words[..], slots, last + 2);
+        assert!(again.is_some_and(|again| !again.replaces && again.slot <= acquired.slot));
+        last += 2;
     }
 });

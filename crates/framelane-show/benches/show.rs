@@ -2,8 +2,8 @@
 //! `cargo bench -p framelane-show --bench show`, or on another machine `run.sh bench show`.
 //!
 //! The producer shows one f32 tensor (3 × height × width) again and again on its own stream; a presenter on another
-//! thread draws the newest. Baseline in the same run: the conversion kernel alone, into memory of its own. What others
-//! pay is measured beside it by other programs.
+//! thread draws the newest. Then the producer is a worker process: this program again. Baseline in the same run: the
+//! conversion kernel alone, into memory of its own. What others pay is measured beside it by other programs.
 
 use framelane::device::{Access, Buffer, Device, Memory, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
@@ -13,6 +13,9 @@ use framelane::ring::Policy;
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Result, TensorView};
 use framelane_show::{Display, PaneOptions, Picture, Shown, TensorPane};
+#[cfg(target_os = "linux")]
+#[path = "worker/mod.rs"]
+mod worker;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,6 +35,10 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             return Ok(());
         }
     };
+    #[cfg(target_os = "linux")]
+    if worker::is_one(&device)? {
+        return Ok(());
+    }
     let mut path = String::new();
     let mut rows = Vec::new();
     for (width, height) in SIZES {
@@ -48,6 +55,18 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             rows.push(format!(
                 "{width:>4} x {height:<5} {name:<38} {:>7.1} {:>7.1} {:>9.1} {kernel:>8.1} {:>10} {:>9}",
                 run.p50, run.p99, run.stream, run.presented, run.waits
+            ));
+        }
+        #[cfg(target_os = "linux")]
+        for (name, presenter, pace) in [
+            ("worker process, no presenter", None, None),
+            ("worker process, presenter at 240 Hz", Some(REFRESH), None),
+            ("worker process, 240 Hz, woken at 500 fps", Some(REFRESH), Some(Duration::from_millis(2))),
+        ] {
+            let run = worker::measure(&frame, &device, presenter, pace)?;
+            rows.push(format!(
+                "{width:>4} x {height:<5} {name:<38} {:>7.1} {:>7.1} {:>9.1} {kernel:>8.1} {:>10} {:>9}  {}",
+                run.p50, run.p99, run.stream, run.presented, run.waits, run.path
             ));
         }
         let (took, order) = frame.fifo(&device)?;
@@ -78,6 +97,7 @@ struct Frame {
     tensor: Buffer,
 }
 
+#[derive(Default)]
 struct Run {
     /// Of the calls, in µs.
     p50: f64,
@@ -97,9 +117,12 @@ impl Frame {
         Ok(Self { size, spec, tensor })
     }
 
+    fn picture(&self) -> Result<Picture<'_>> {
+        Ok(Picture::new(TensorView::new(&self.tensor, 0, &self.spec)?))
+    }
+
     fn show(&self, pane: &TensorPane, stream: &Stream, n: u64) -> Result<Shown> {
-        let picture = Picture::new(TensorView::new(&self.tensor, 0, &self.spec)?);
-        pane.show(stream, &picture, &FrameMeta::new("bench", n))
+        pane.show(stream, &self.picture()?, &FrameMeta::new("bench", n))
     }
 
     /// The conversion alone, in µs.
@@ -162,23 +185,20 @@ impl Frame {
                 }
                 Ok::<_, framelane::Error>(display.panes()[0].presented)
             });
-            let produced = self.produce(device, &pane, pace);
+            let produced = self.produce(device, pace, |stream, n| self.show(&pane, stream, n));
             stop.store(true, Ordering::Release);
             let presented = presenter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            let (mut calls, stream, waits) = produced?;
-            calls.sort_unstable();
-            let at = |q: f64| us(calls[(calls.len() as f64 * q) as usize]);
-            Ok(Run { p50: at(0.5), p99: at(0.99), stream, presented, waits, path })
+            Ok(Run { presented, path, ..produced? })
         })
     }
 
-    /// Times of the calls; time of the stream, in µs a frame; waits in the calls.
+    /// What the calls took, and the stream.
     fn produce(
         &self,
         device: &Device,
-        pane: &TensorPane,
         pace: Option<Duration>,
-    ) -> Result<(Vec<Duration>, f64, u64)> {
+        mut show: impl FnMut(&Stream, u64) -> Result<Shown>,
+    ) -> Result<Run> {
         let stream = device.stream("producer")?;
         let frames = if pace.is_some() { FRAMES / 4 } else { FRAMES };
         let (mut calls, mut total, mut waits) = (Vec::with_capacity(frames), Duration::ZERO, 0);
@@ -191,7 +211,7 @@ impl Frame {
                     std::thread::sleep(pace);
                 }
                 let start = Instant::now();
-                let shown = self.show(pane, &stream, (round * AHEAD + n) as u64)?;
+                let shown = show(&stream, (round * AHEAD + n) as u64)?;
                 let took = start.elapsed();
                 assert_ne!(shown, Shown::Closed);
                 if round > 0 {
@@ -205,8 +225,11 @@ impl Frame {
                 total += end.since(&begin).unwrap_or_default();
             }
         }
-        // With a pace it is the pace.
-        Ok((calls, us(total) / frames as f64, waits))
+        calls.sort_unstable();
+        let at = |q: f64| us(calls[(calls.len() as f64 * q) as usize]);
+        // With a pace the stream's time is the pace.
+        let stream = us(total) / frames as f64;
+        Ok(Run { p50: at(0.5), p99: at(0.99), stream, waits, ..Run::default() })
     }
 
     /// Every frame is drawn: µs a frame, and whether they came in order.

@@ -199,6 +199,7 @@ fn the_only_complete_frame_is_left_while_others_are_pending() {
         page::raise(&*shared, pending.slot, 2);
         page::publish(&*shared, newer.slot, 3, &about(3));
         assert_eq!(shared.take(0), Some(1));
+        shared.exclusively(newer.slot, |pixel| pixel.store(3, Relaxed));
         page::raise(&*shared, newer.slot, 3);
         assert_eq!(shared.take(1), Some(3));
     });
