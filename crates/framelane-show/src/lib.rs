@@ -2,18 +2,20 @@
 //!
 //! A [`Window`] or a [`Display`] has panes. A producer shows image tensors ([`Picture`]) on its pane by
 //! [`TensorPane::show`]: one kernel on the producer's own stream, and no wait. On CUDA the picture never leaves the GPU;
-//! where memory cannot be shared it is uploaded from the host, and [`TensorPane::path`] says why. Worker processes get
-//! panes, too ([`WorkerPane`], [`Display::accept`], [`Window::listen`]). Where there is no screen, opening a window is an error that says
-//! so, and [`Display::offscreen`] draws the same into memory.
+//! where memory cannot be shared it is uploaded from the host, and [`TensorPane::path`] says why. On Unix producers may be
+//! processes of their own (`WorkerPane`, `Display::accept`, `Window::listen`). Where there is no screen, opening a window
+//! is an error that says so, and [`Display::offscreen`] draws the same into memory.
 //!
 //! # Reading order
 //!
 //! `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image` → `interop`
-//! (memory that Vulkan makes and CUDA maps) → `display/place` (what a pane shows now, workers' too) → `display/compose`
-//! (drawing) → `window` → `app` (what happens at each event) → `hand` (the mouse) → `screen` (the surface) → `blit` →
-//! `overlay` (text). Around them: `rect` (fit and zoom), `display/watch` and `link` (what threads tell each other),
-//! `server`, `events` and `probe` (the display server), `gpu` (the adapter), `readback`, `keys`, `meter`, `pace`,
-//! `screenshot`, `caught`.
+//! (memory that Vulkan makes and CUDA maps) → `display/lend` and `display/worker` (the same between processes) →
+//! `display/place` (what a pane shows now, workers' too) → `display/compose` (drawing).
+//!
+//! `window` → `app` (what happens at each event) → `hand` (the mouse) → `screen` (the surface) → `blit` → `overlay`
+//! (text). Around them: `rect` (fit and zoom), `display/watch` and `link` (what threads tell each other), `server`,
+//! `events` and `probe` (the display server), `gpu` (the adapter), `readback`, `keys`, `meter`, `pace`, `screenshot`,
+//! `caught`.
 
 #![deny(unsafe_code)]
 
