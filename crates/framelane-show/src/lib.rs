@@ -7,11 +7,17 @@
 //! [`Display`] is the other way: tensors of a device ([`Picture`]), shown by their producers' own streams
 //! ([`TensorPane::show`]) and drawn side by side into memory; on CUDA without a copy to the host.
 //!
+//! For programs that draw with OpenGL already there is the module `gl` (Linux and Windows): the same pictures, in a
+//! texture or a pixel buffer of theirs.
+//!
 //! # Reading order
 //!
 //! For tensors: `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image`
 //! → `interop` (memory that Vulkan makes and CUDA maps) → `display/place` (what a pane shows now, workers' too) →
 //! `display/compose` (drawing).
+//!
+//! For OpenGL: `gl` → `gl/texture`, `gl/buffer` → `gl/way` (which way, and what both have in common) → `gl/raw` (its own
+//! calls).
 //!
 //! For windows: `pane` (what users hold) → `mailbox` (three slots, two policies) → `link` (what the threads share) →
 //! `window` → `app` (what happens at each event) → `screen` (the surface) → `upload` (host memory to texture)
@@ -29,6 +35,8 @@ mod caught;
 mod common;
 mod display;
 mod events;
+#[cfg(any(target_os = "linux", windows))]
+pub mod gl;
 mod gpu;
 #[cfg_attr(target_vendor = "apple", path = "interop_none.rs")]
 #[allow(unsafe_code, reason = "Vulkan's own calls")]

@@ -4,9 +4,9 @@ use super::image::{self, ForPresenter, Image, Slot, Way, pitch};
 use super::picture::Picture;
 use crate::gpu::Gpu;
 use crate::pane::Shown;
-use framelane::device::{Access, Device, Event, Stream};
+use framelane::device::{Device, Event, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
-use framelane::framelane_cuda::{Place, kernels::ToPicture, kernels::twin};
+use framelane::framelane_cuda::kernels::ToPicture;
 use framelane::ring::{Policy, WriteSlot, Writer};
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
@@ -145,20 +145,7 @@ impl TensorPane {
             None => self.grow(bytes).and_then(|()| self.made(slot.payload(), bytes)).map_err(nothing)?,
         };
         slot.wait_for().iter().try_for_each(|read| stream.wait(read)).map_err(nothing)?;
-        let accesses = [picture.tensor().access(), Access::write(&image.target, 0..bytes)];
-        let how = *how;
-        match self.device.cuda_context() {
-            Some(_) => stream.launch_on_cuda("show", &accesses, |stream, places| {
-                let [(Place::Device(from), at), (Place::Device(to), _)] = places else {
-                    unreachable!("a tensor and a slot are device memory")
-                };
-                stream.to_picture(&how, from, at.start, to, 0)
-            }),
-            None => stream.launch("show", &accesses, move |kernel| {
-                twin::to_picture(&how, kernel.inputs[0], kernel.outputs[0]).map_err(Error::from)
-            }),
-        }
-        .map_err(nothing)?;
+        picture.enqueue(stream, how, &image.target).map_err(nothing)?;
         match &image.for_presenter {
             ForPresenter::Host(host) if self.device.cuda_context().is_some() => {
                 stream.copy(&image.target, 0..bytes, host, 0).map_err(begun)?;

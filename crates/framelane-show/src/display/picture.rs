@@ -1,7 +1,9 @@
 //! What is to be shown, and how its numbers become colours.
 
+use framelane::device::{Access, Buffer, Stream};
 use framelane::frame::ImageSize;
-use framelane::framelane_cuda::kernels::{self, Element, Order, ToPicture};
+use framelane::framelane_cuda::Place;
+use framelane::framelane_cuda::kernels::{self, Element, Order, ToPicture, twin};
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Error, ErrorKind, Result, TensorView};
 
@@ -67,15 +69,36 @@ impl<'a> Picture<'a> {
         self
     }
 
-    pub(super) fn tensor(&self) -> &TensorView<'a> {
+    pub(crate) fn tensor(&self) -> &TensorView<'a> {
         &self.tensor
+    }
+
+    /// Enqueue making it into RGBA8 at the start of `target`: one kernel.
+    ///
+    /// # Errors
+    /// Those of [`Stream::launch`]; on CUDA also what makes no sense of the looks, which on the host the stream tells at
+    /// its next call.
+    pub(crate) fn enqueue(&self, stream: &Stream, how: &ToPicture, target: &Buffer) -> Result<()> {
+        let accesses = [self.tensor.access(), Access::write(target, 0..how.to_row * how.height)];
+        let how = *how;
+        match stream.device().cuda_context() {
+            Some(_) => stream.launch_on_cuda("show", &accesses, |stream, places| {
+                let [(Place::Device(from), at), (Place::Device(to), _)] = places else {
+                    unreachable!("a tensor and a slot are device memory")
+                };
+                stream.to_picture(&how, from, at.start, to, 0)
+            }),
+            None => stream.launch("show", &accesses, move |kernel| {
+                twin::to_picture(&how, kernel.inputs[0], kernel.outputs[0]).map_err(Error::from)
+            }),
+        }
     }
 
     /// Its size, and how it is made into RGBA8 with rows `pitch(width)` bytes apart.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] or [`ErrorKind::Input`] if the tensor is no picture, or its layout must be said.
-    pub(super) fn plan(&self, pitch: impl Fn(usize) -> usize) -> Result<(ImageSize, ToPicture)> {
+    pub(crate) fn plan(&self, pitch: impl Fn(usize) -> usize) -> Result<(ImageSize, ToPicture)> {
         let spec = self.tensor.spec();
         let element = match spec.dtype() {
             DType::U8 => Element::U8,
