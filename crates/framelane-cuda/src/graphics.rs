@@ -33,7 +33,7 @@ functions! {
 fn graphics() -> Result<&'static Graphics> {
     static GRAPHICS: OnceLock<std::result::Result<Graphics, &'static str>> = OnceLock::new();
     // Whoever asks has a context, so the library loads.
-    GRAPHICS.get_or_init(|| Graphics::look_up()).as_ref().map_err(|name| {
+    GRAPHICS.get_or_init(Graphics::look_up).as_ref().map_err(|name| {
         CudaError::refused(
             Kind::Unsupported,
             name,

@@ -29,6 +29,8 @@ struct Shared {
 impl GlTexture {
     /// The texture `name`, of `size`, in the context that is current on the calling thread, for pictures of `device`. The
     /// way that they will take is chosen now, by trying, and said by [`GlTexture::path`]; what the texture holds is lost.
+    /// CUDA shares what OpenGL calls complete: of a texture without smaller levels say so (`glTexStorage2D` of one level,
+    /// or `GL_TEXTURE_MAX_LEVEL` 0).
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] if no context is current, or it has no such texture (2D, of this size, of 8 bits in each
