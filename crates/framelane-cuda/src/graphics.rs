@@ -8,7 +8,7 @@
 use crate::api::{Code, functions, look_up};
 use crate::context::{Context, Raw};
 use crate::error::{CudaError, Kind, Result, check};
-use crate::kernels::ToPicture;
+use crate::kernels::{Nv12ToPicture, ToPicture};
 use crate::memory::{DeviceBuffer, check_range};
 use crate::stream::Stream;
 use cudarc::driver::sys::{self, CUarray, CUdevice, CUdeviceptr, CUgraphicsResource, CUstream};
@@ -314,6 +314,21 @@ impl GlMemory {
             let memory = registered.memory()?;
             stream.to_picture(how, from, from_at, &memory, 0)
         })
+    }
+
+    /// As [`GlMemory::to_picture`], from NV12 ([`Stream::nv12_to_picture`]).
+    ///
+    /// # Errors
+    /// As [`GlMemory::to_picture`].
+    pub fn nv12_to_picture(
+        &mut self,
+        stream: &Stream,
+        how: &Nv12ToPicture,
+        from: &DeviceBuffer,
+        from_at: usize,
+    ) -> Result<()> {
+        self.registered
+            .mapped(stream, |registered| stream.nv12_to_picture(how, from, from_at, &registered.memory()?, 0))
     }
 
     /// As [`GlImage::leave`].

@@ -12,7 +12,7 @@
 //!
 //! # Reading order
 //!
-//! For tensors: `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image`
+//! For tensors: `display` (how a picture comes to the screen) → `display/picture` → `display/staging` (pictures of the host's) → `display/pane` → `display/image`
 //! → `interop` (memory that Vulkan makes and CUDA maps) → `display/place` (what a pane shows now, workers' too) →
 //! `display/compose` (drawing).
 //!
@@ -56,7 +56,7 @@ mod upload;
 mod view;
 mod window;
 
-pub use display::{Colours, Display, Layout, PaneOptions, PaneStatus, Picture, TensorPane};
+pub use display::{Colours, Display, Layout, Matrix, PaneOptions, PaneStatus, Picture, TensorPane};
 pub use framelane::ring::Policy;
 pub use gpu::{AdapterInfo, adapters};
 pub use link::WindowStatus;

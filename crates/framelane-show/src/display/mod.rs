@@ -13,12 +13,13 @@
 mod compose;
 mod image;
 mod pane;
-mod picture;
+pub(crate) mod picture;
 mod place;
+pub(crate) mod staging;
 mod tiles;
 
 pub use pane::{PaneOptions, TensorPane};
-pub use picture::{Colours, Layout, Picture};
+pub use picture::{Colours, Layout, Matrix, Picture};
 
 use crate::gpu::{self, AdapterInfo, Gpu};
 use crate::offscreen::Readback;
@@ -33,6 +34,7 @@ use framelane::{Error, ErrorKind, Result};
 use image::{Slot, Way};
 use pane::Counts;
 use place::{Lease, Place};
+use staging::Staging;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -73,6 +75,9 @@ pub struct PaneStatus {
     pub presented: u64,
     /// Pictures that a newer one overtook, and a worker's that made no sense or that the adapter cannot draw.
     pub dropped: u64,
+    /// Pictures that went through host memory: those that are there when they are shown, and all on the `host-upload` way
+    /// and of worker processes.
+    pub host_copies: u64,
     /// Who is on it now.
     pub picture: Option<FrameMeta>,
     /// Why nothing follows, once that is known: its producer has ended, or the worker process has.
@@ -153,6 +158,7 @@ impl Display {
             way,
             path,
             counts,
+            staging: Arc::new(Staging::new(device)),
         })
     }
 

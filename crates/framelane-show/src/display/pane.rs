@@ -1,12 +1,12 @@
 //! Panes: where producers show their pictures, each on its own stream.
 
 use super::image::{self, ForPresenter, Image, Slot, Way, pitch};
-use super::picture::Picture;
+use super::picture::{self, How, Picture};
+use super::staging::Staging;
 use crate::gpu::Gpu;
 use crate::pane::Shown;
 use framelane::device::{Device, Event, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
-use framelane::framelane_cuda::kernels::ToPicture;
 use framelane::ring::{Policy, WriteSlot, Writer};
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
@@ -44,6 +44,14 @@ pub(super) struct Placed {
 pub(super) struct Counts {
     pub shown: AtomicU64,
     pub replaced: AtomicU64,
+    pub host_copies: AtomicU64,
+}
+
+/// A slot with a picture enqueued into it.
+struct Filled {
+    image: Arc<Image>,
+    ready: Event,
+    from_host: bool,
 }
 
 /// A place of a [`Display`](crate::Display) for the pictures of one producer; clones are the same place. Dropping the
@@ -59,6 +67,7 @@ pub struct TensorPane {
     pub(super) way: Arc<Way>,
     pub(super) path: Arc<str>,
     pub(super) counts: Arc<Counts>,
+    pub(super) staging: Arc<Staging>,
 }
 
 impl TensorPane {
@@ -78,7 +87,8 @@ impl TensorPane {
     ///
     /// The call waits for nothing under [`Policy::Latest`], and under [`Policy::Fifo`] for a slot that was presented. Only
     /// for the first picture, and for larger ones than before, all slots are made anew: then the driver may wait for the
-    /// device. (On the `host-upload` way a copy to the host is enqueued as well.)
+    /// device. (On the `host-upload` way a copy to the host is enqueued as well.) A picture of the host's is copied once in
+    /// the call, and by the stream to its device; with six of them on their way the call waits for the first, and counts it.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] for a tensor that is no picture, or of another device than the pane's or the stream's;
@@ -99,7 +109,7 @@ impl TensorPane {
             Err(e) => return Err(e),
         };
         let replaced = slot.take_replaced().is_some();
-        let (image, ready) = match self.fill(stream, picture, &how, &slot) {
+        let Filled { image, ready, from_host } = match self.fill(stream, picture, &how, &slot) {
             Ok(filled) => filled,
             Err((error, begun)) => {
                 // What was enqueued may still write the slot.
@@ -108,6 +118,9 @@ impl TensorPane {
             }
         };
         self.counts.shown.fetch_add(1, Ordering::Relaxed);
+        if from_host || matches!(*self.way, Way::Upload(_)) {
+            self.counts.host_copies.fetch_add(1, Ordering::Relaxed);
+        }
         let placed = Placed { image, size, meta: meta.clone() };
         Ok(match (slot.publish(ready, placed), replaced) {
             (Some(_), _) => Shown::Closed,
@@ -134,18 +147,21 @@ impl TensorPane {
         &self,
         stream: &Stream,
         picture: &Picture<'_>,
-        how: &ToPicture,
+        how: &How,
         slot: &WriteSlot<Arc<Slot>, Event, Placed>,
-    ) -> std::result::Result<(Arc<Image>, Event), (Error, Option<Event>)> {
+    ) -> std::result::Result<Filled, (Error, Option<Event>)> {
         let nothing = |error| (error, None);
         let begun = |error| (error, Some(stream.record_anyway()));
-        let bytes = how.to_row * how.height;
+        let bytes = how.bytes();
         let image = match slot.payload().of(bytes) {
             Some(image) => image,
             None => self.grow(bytes).and_then(|()| self.made(slot.payload(), bytes)).map_err(nothing)?,
         };
         slot.wait_for().iter().try_for_each(|read| stream.wait(read)).map_err(nothing)?;
-        picture.enqueue(stream, how, &image.target).map_err(nothing)?;
+        let ((), from_host) = self
+            .staging
+            .with(stream, picture.source(), |from| picture::enqueue(stream, how, from, &image.target))
+            .map_err(nothing)?;
         match &image.for_presenter {
             ForPresenter::Host(host) if self.device.cuda_context().is_some() => {
                 stream.copy(&image.target, 0..bytes, host, 0).map_err(begun)?;
@@ -153,7 +169,7 @@ impl TensorPane {
             _ => {}
         }
         let ready = stream.record().map_err(begun)?;
-        Ok((image, ready))
+        Ok(Filled { image, ready, from_host })
     }
 }
 

@@ -3,7 +3,8 @@
 use super::raw::Buffer;
 use super::way::{GlWay, Shower};
 use crate::Picture;
-use framelane::device::{Device, Stream};
+use crate::display::picture::How;
+use framelane::device::{Access, Device, Stream};
 use framelane::framelane_cuda::GlMemory;
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
@@ -60,7 +61,7 @@ impl GlBuffer {
     pub fn show(&mut self, stream: &Stream, picture: &Picture<'_>) -> Result<GlWay> {
         self.shower.check(stream)?;
         let (size, how) = picture.plan(|width| 4 * width)?;
-        let needs = how.to_row * how.height;
+        let needs = how.bytes();
         if needs > self.bytes {
             let (has, name) = (self.bytes, self.buffer.name());
             return Err(Error::new(
@@ -73,10 +74,14 @@ impl GlBuffer {
         self.shower.gl.enter()?.buffer_alive(self.buffer)?;
         if let Some(memory) = &mut self.shared {
             self.shower.after_last(stream)?;
-            let read = picture.tensor().access();
-            let shown = self
-                .shower
-                .share(stream, read, |stream, from, at| memory.to_picture(stream, &how, from, at))?;
+            let staging = self.shower.staging.clone();
+            let (shown, from_host) = staging.with(stream, picture.source(), |(from, range)| {
+                self.shower.share(stream, Access::read(from, range), |stream, from, at| match &how {
+                    How::Numbers(how) => memory.to_picture(stream, how, from, at),
+                    How::Nv12(how) => memory.nv12_to_picture(stream, how, from, at),
+                })
+            })?;
+            self.shower.host_copies += u64::from(shown.is_ok() && from_host);
             match shown {
                 Ok(way) => return Ok(way),
                 Err(why) => {

@@ -3,11 +3,11 @@
 use super::raw::Texture;
 use super::way::{GlWay, Shower};
 use crate::Picture;
+use crate::display::picture::{self, How};
 use crate::upload::pitch;
 use framelane::device::{Access, Buffer, Device, Memory, Stream};
 use framelane::frame::ImageSize;
 use framelane::framelane_cuda::GlImage;
-use framelane::framelane_cuda::kernels::ToPicture;
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
 
@@ -128,11 +128,16 @@ impl Shared {
         shower: &mut Shower,
         stream: &Stream,
         picture: &Picture<'_>,
-        how: &ToPicture,
+        how: &How,
     ) -> Result<std::result::Result<GlWay, String>> {
-        picture.enqueue(stream, how, &self.scratch)?;
-        let all = Access::read(&self.scratch, 0..how.to_row * how.height);
-        shower.share(stream, all, |stream, from, at| self.image.copy_from(stream, from, at, how.to_row))
+        let ((), from_host) = shower
+            .staging
+            .with(stream, picture.source(), |from| picture::enqueue(stream, how, from, &self.scratch))?;
+        let all = Access::read(&self.scratch, 0..how.bytes());
+        let shown = shower
+            .share(stream, all, |stream, from, at| self.image.copy_from(stream, from, at, how.row()))?;
+        shower.host_copies += u64::from(shown.is_ok() && from_host);
+        Ok(shown)
     }
 }
 

@@ -2,19 +2,21 @@
 
 use super::raw::{Calls, Drawn, Gl};
 use crate::Picture;
+use crate::display::picture::{self, How};
+use crate::display::staging::Staging;
 use crate::gpu::AdapterInfo;
 use framelane::device::{Access, Buffer, Device, Event, Memory, Stream};
-use framelane::framelane_cuda::kernels::ToPicture;
 use framelane::framelane_cuda::{self as cuda, CudaError, DeviceBuffer, Kind, Place};
 use framelane::{Error, ErrorKind, Result};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a picture came to OpenGL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GlWay {
-    /// CUDA wrote it where OpenGL has it.
+    /// CUDA wrote it where OpenGL has it. (A picture of the host's got to CUDA by a copy first, which is counted.)
     Shared,
-    /// It went through host memory: one copy of the host's, and one from the device if it was made on one.
+    /// OpenGL got it from the host: by one copy of its driver's, and one from the device if it was made on one.
     Upload,
 }
 
@@ -39,6 +41,7 @@ pub(super) struct Shower {
     pub host_copies: u64,
     /// The end of what was enqueued last, and where.
     last: Option<(Stream, Event)>,
+    pub staging: Arc<Staging>,
     /// Made when first needed, and as large as the largest picture.
     host: Option<Host>,
 }
@@ -59,8 +62,9 @@ impl Shower {
     pub fn new(device: &Device) -> Result<Self> {
         let mut gl = Gl::of_current()?;
         let adapter = adapter(&gl.enter()?);
+        let staging = Arc::new(Staging::new(device));
         let (device, path) = (device.clone(), String::new());
-        Ok(Self { gl, device, adapter, path, shown: 0, host_copies: 0, last: None, host: None })
+        Ok(Self { gl, device, adapter, path, shown: 0, host_copies: 0, last: None, staging, host: None })
     }
 
     /// Find out by trying whether CUDA may write it: `register` it, and `map` it once.
@@ -157,16 +161,17 @@ impl Shower {
         &mut self,
         stream: &Stream,
         picture: &Picture<'_>,
-        how: &ToPicture,
+        how: &How,
         take: impl FnOnce(&Calls<'_>, &[u8]) -> Result<()>,
     ) -> Result<GlWay> {
-        let bytes = how.to_row * how.height;
+        let bytes = how.bytes();
         let host = match self.host.take().filter(|host| host.target.len() >= bytes) {
             Some(host) => host,
             None => Host::new(&self.device, bytes)?,
         };
         let host = self.host.insert(host);
-        picture.enqueue(stream, how, &host.target)?;
+        self.staging
+            .with(stream, picture.source(), |from| picture::enqueue(stream, how, from, &host.target))?;
         if self.device.cuda_context().is_some() {
             stream.copy(&host.target, 0..bytes, &host.seen, 0)?;
         }

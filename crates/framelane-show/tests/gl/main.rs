@@ -20,10 +20,11 @@ use common::skip;
 use framelane::TensorView;
 use framelane::device::{Access, Buffer, Device, Memory, Stream};
 use framelane::frame::ImageSize;
-use framelane::framelane_cuda::{Place, kernels::twin};
+use framelane::framelane_cuda::Place;
+use framelane::framelane_cuda::kernels::{Nv12ToPicture, twin};
 use framelane::tensor::{DType, TensorSpec};
 use framelane_show::gl::{GlBuffer, GlContext, GlTexture, GlWay};
-use framelane_show::{Layout, Picture};
+use framelane_show::{Layout, Matrix, Picture};
 use program::{Drawer, Program};
 use test_device::TestDevice;
 
@@ -232,6 +233,55 @@ fn fill(stream: &Stream, buffer: &Buffer, value: u8) {
         }),
     }
     .unwrap();
+}
+
+/// S2: an array of the host's, which may be written again right after, and NV12.
+#[test]
+fn arrays_of_the_host_and_nv12_arrive() {
+    let Some((device, program)) = start() else { return };
+    let stream = device.stream("producer").unwrap();
+    let size = ImageSize { width: 6, height: 4 };
+    let (name, bytes) = (program.texture(6, 4), 4 * 6 * 4);
+    let pixels = program.buffer(&vec![0; bytes]);
+    let mut texture = GlTexture::register(name, size, &device).unwrap();
+    let mut buffer = GlBuffer::register(pixels, bytes, &device).unwrap();
+    let spec = TensorSpec::new(DType::U8, [4, 6, 3]);
+    for round in 0..10 {
+        let mut array: Vec<u8> = (0..spec.bytes() as u8).map(|i| i.wrapping_mul(3) + round).collect();
+        let expected: Vec<u8> = array.chunks(3).flat_map(|p| [p[0], p[1], p[2], 255]).collect();
+        let picture = Picture::of_bytes(&array, &spec).unwrap().layout(Layout::Hwc);
+        assert_eq!(texture.show(&stream, &picture).unwrap(), way());
+        assert_eq!(buffer.show(&stream, &picture).unwrap(), way());
+        array.fill(0);
+        assert_eq!(program.read_texture(name, 6, 4), expected);
+        assert_eq!(program.read_buffer(pixels, bytes), expected);
+    }
+    assert_eq!((texture.host_copies(), buffer.host_copies()), (10, 10), "each is counted");
+
+    let planes: Vec<u8> = (0..36).map(|i| 60 + 4 * i).collect();
+    let memory = Tensor::new(&stream, TensorSpec::new(DType::U8, [36]), &planes);
+    let (y, uv) = (TensorSpec::new(DType::U8, [4, 6]), TensorSpec::new(DType::U8, [2, 3, 2]));
+    let view = |at, spec| TensorView::new(&memory.buffer, at, spec).unwrap();
+    let picture = Picture::nv12(view(0, &y), view(24, &uv), Matrix::Bt709, false).unwrap();
+    let how = Nv12ToPicture {
+        height: 4,
+        width: 6,
+        y_row: 6,
+        chroma_at: 24,
+        chroma_row: 6,
+        matrix: Matrix::Bt709,
+        full_range: false,
+        to_row: 24,
+    };
+    let mut expected = vec![0; bytes];
+    twin::nv12_to_picture(&how, &planes, &mut expected).unwrap();
+    assert_eq!(texture.show(&stream, &picture).unwrap(), way());
+    assert_eq!(buffer.show(&stream, &picture).unwrap(), way());
+    assert_eq!(program.read_texture(name, 6, 4), expected);
+    assert_eq!(program.read_buffer(pixels, bytes), expected);
+    let copies = if way() == GlWay::Shared { 10 } else { 11 };
+    assert_eq!((texture.host_copies(), buffer.host_copies()), (copies, copies));
+    assert_eq!(device.hazards(), []);
 }
 
 /// Two streams in turn: the later picture is the one that is seen.
