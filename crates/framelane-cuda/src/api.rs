@@ -16,20 +16,24 @@ use std::sync::OnceLock;
 pub(crate) type Code = u32;
 
 macro_rules! functions {
-    ($($name:ident($($arg:ty),*);)*) => {
-        /// Pointers to the driver's functions. The process keeps the library for ever.
+    ($(#[$about:meta])* $table:ident: $($name:ident($($arg:ty),*);)*) => {
+        $(#[$about])*
         #[allow(non_snake_case)]
-        pub(crate) struct Api { $(pub $name: unsafe extern "C" fn($($arg),*) -> Code,)* }
+        pub(crate) struct $table { $(pub $name: unsafe extern "C" fn($($arg),*) -> Code,)* }
 
-        impl Api {
-            fn look_up() -> std::result::Result<Self, &'static str> {
+        impl $table {
+            /// The table, or the name of the first function that is not there.
+            pub(crate) fn look_up() -> std::result::Result<Self, &'static str> {
                 Ok(Self { $($name: look_up(stringify!($name))?,)* })
             }
         }
     };
 }
+pub(crate) use functions;
 
 functions! {
+    /// Pointers to the driver's functions. The process keeps the library for ever.
+    Api:
     cuInit(c_uint);
     cuGetErrorName(Code, *mut *const c_char);
     cuGetErrorString(Code, *mut *const c_char);
@@ -112,11 +116,12 @@ functions! {
 /// A device attribute's number, as in the driver's header.
 pub(crate) type Attribute = c_uint;
 
-fn look_up<F: Copy>(name: &'static str) -> std::result::Result<F, &'static str> {
+/// One function. The driver's library must be known to load.
+pub(crate) fn look_up<F: Copy>(name: &'static str) -> std::result::Result<F, &'static str> {
     // SAFETY: called only once the library is known to load, so this does not panic, and loading a driver
     // library runs no initialiser that depends on us.
     let library = unsafe { sys::culib() };
-    // SAFETY: `F` is the type that the table above gives this name, taken from the driver's header.
+    // SAFETY: `F` is the type that a table gives this name, taken from the driver's header.
     unsafe { library.get::<F>(name.as_bytes()) }.map(|symbol| *symbol).map_err(|_| name)
 }
 

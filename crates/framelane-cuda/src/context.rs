@@ -53,7 +53,7 @@ pub struct Context {
 pub(crate) struct Inner {
     pub api: &'static Api,
     pub raw: Raw<cudarc::driver::sys::CUctx_st>,
-    device: CUdevice,
+    pub device: CUdevice,
     info: DeviceInfo,
     priorities: (i32, i32),
     pub pool: Option<Raw<cudarc::driver::sys::CUmemPoolHandle_st>>,

@@ -37,6 +37,7 @@ mod event;
 mod external;
 mod flag;
 mod graph;
+mod graphics;
 pub mod kernels;
 mod launch;
 #[cfg(unix)]
@@ -58,6 +59,7 @@ pub use event::{Event, EventOptions};
 pub use external::{Exported, Timeline};
 pub use flag::Flag;
 pub use graph::{Graph, GraphExec};
+pub use graphics::{GlImage, GlMemory};
 pub use launch::{Arg, Grid};
 #[cfg(unix)]
 pub use mapped::Mapped;

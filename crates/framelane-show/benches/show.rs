@@ -4,6 +4,8 @@
 //! The producer shows one f32 tensor (3 × height × width) again and again on its own stream; a presenter on another
 //! thread draws the newest. Then the producer is a worker process: this program again. Baseline in the same run: the
 //! conversion kernel alone, into memory of its own. What others pay is measured beside it by other programs.
+//!
+//! For OpenGL (Linux), the same tensor into a texture and a buffer of a program that draws with it; nothing is drawn.
 
 use framelane::device::{Access, Buffer, Device, Memory, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
@@ -18,6 +20,11 @@ use framelane_show::{Display, PaneOptions, Picture, Shown, TensorPane};
 mod worker;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+#[cfg(target_os = "linux")]
+#[path = "../tests/gl/program.rs"]
+#[allow(dead_code, reason = "the tests use its other parts")]
+mod program;
 
 const SIZES: [(usize, usize); 3] = [(512, 512), (1920, 1080), (3840, 2160)];
 const FRAMES: usize = 2000;
@@ -73,6 +80,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         rows.push(format!(
             "{width:>4} x {height:<5} fifo, a frame from show to drawn: {took:.0} µs each, in order: {order}"
         ));
+        #[cfg(target_os = "linux")]
+        rows.extend(frame.opengl(&device, kernel)?);
         let memory = frame.memory(&device)?;
         rows.push(format!(
             "{width:>4} x {height:<5} device memory: {:.1} MB for an empty display, then {:.1} MB for {SLOTS} slots and a target of {:.1} MB each",
@@ -256,6 +265,55 @@ impl Frame {
             producer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             Ok((us(took) / frames.max(1) as f64, in_order && frames == FRAMES as u64 / 2))
         })
+    }
+
+    /// Into a texture, and into a buffer, of a program that draws with OpenGL.
+    #[cfg(target_os = "linux")]
+    fn opengl(&self, device: &Device, kernel: f64) -> Result<Vec<String>> {
+        use framelane_show::gl::{GlBuffer, GlTexture};
+        let ImageSize { width, height } = self.size;
+        let program = match program::Program::egl(program::Drawer::Cuda(0)) {
+            Ok(program) => program,
+            Err(why) => return Ok(vec![format!("{width:>4} x {height:<5} OpenGL skipped: {why}")]),
+        };
+        let stream = device.stream("producer")?;
+        let (name, bytes) = (program.texture(width, height), 4 * width * height);
+        let mut texture = GlTexture::register(name, self.size, device)?;
+        let mut buffer = GlBuffer::register(program.buffer(&vec![0; bytes]), bytes, device)?;
+        let paths = [texture.path().to_owned(), buffer.path().to_owned()];
+        let picture = Picture::new(TensorView::new(&self.tensor, 0, &self.spec)?);
+        let textures = || texture.show(&stream, &picture).map(|_| ());
+        let buffers = || buffer.show(&stream, &picture).map(|_| ());
+        let shows: [Box<dyn FnMut() -> Result<()> + '_>; 2] = [Box::new(textures), Box::new(buffers)];
+        let mut rows = Vec::new();
+        for ((what, path), mut show) in ["texture", "buffer"].into_iter().zip(paths).zip(shows) {
+            let (mut calls, mut total) = (Vec::with_capacity(FRAMES), Duration::ZERO);
+            for round in 0..=FRAMES / AHEAD {
+                let begin = stream.record_timed()?;
+                for _ in 0..AHEAD {
+                    let start = Instant::now();
+                    show()?;
+                    let took = start.elapsed();
+                    if round > 0 {
+                        calls.push(took);
+                    }
+                }
+                let end = stream.record_timed()?;
+                stream.synchronize("bench")?;
+                program.finish();
+                if round > 0 {
+                    total += end.since(&begin).unwrap_or_default();
+                }
+            }
+            calls.sort_unstable();
+            let at = |q: f64| us(calls[(calls.len() as f64 * q) as usize]);
+            let (p50, p99, each) = (at(0.5), at(0.99), us(total) / FRAMES as f64);
+            rows.push(format!(
+                "{width:>4} x {height:<5} {:<38} {p50:>7.1} {p99:>7.1} {each:>9.1} {kernel:>8.1}   {path}",
+                format!("OpenGL {what}")
+            ));
+        }
+        Ok(rows)
     }
 
     /// Bytes of the device that a display takes, and its pane and target beside it once all slots are there.

@@ -6,11 +6,18 @@
 //! processes of their own (`WorkerPane`, `Display::accept`, `Window::listen`). Where there is no screen, opening a window
 //! is an error that says so, and [`Display::offscreen`] draws the same into memory.
 //!
+//! For programs that draw with OpenGL already there is the module `gl` (Linux and Windows): the same pictures, in a
+//! texture or a pixel buffer of theirs.
+//!
 //! # Reading order
 //!
-//! `display` (how a picture comes to the screen) → `display/picture` → `display/pane` → `display/image` → `interop`
+//! `display` (how a picture comes to the screen) → `display/picture` → `display/staging` (pictures of the host's) →
+//! `display/pane` → `display/image` → `interop`
 //! (memory that Vulkan makes and CUDA maps) → `display/lend` and `display/worker` (the same between processes) →
 //! `display/place` (what a pane shows now, workers' too) → `display/compose` (drawing).
+//!
+//! For OpenGL: `gl` → `gl/texture`, `gl/buffer` → `gl/way` (which way, and what both have in common) → `gl/raw` (its own
+//! calls).
 //!
 //! `window` → `app` (what happens at each event) → `hand` (the mouse) → `screen` (the surface) → `blit` → `overlay`
 //! (text). Around them: `rect` (fit and zoom), `display/watch` and `link` (what threads tell each other), `server`,
@@ -27,6 +34,8 @@ mod caught;
 mod common;
 mod display;
 mod events;
+#[cfg(any(target_os = "linux", windows))]
+pub mod gl;
 mod gpu;
 mod hand;
 #[cfg_attr(target_vendor = "apple", path = "interop_none.rs")]
@@ -46,7 +55,7 @@ mod server;
 mod window;
 
 pub use display::{
-    Colours, Display, Layout, PaneOptions, PaneStatus, Picture, Seen, Shown, TensorPane,
+    Colours, Display, Layout, Matrix, PaneOptions, PaneStatus, Picture, Seen, Shown, TensorPane,
 };
 #[cfg(unix)]
 pub use display::WorkerPane;

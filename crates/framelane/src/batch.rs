@@ -342,6 +342,16 @@ impl<'a> TensorView<'a> {
         self.spec
     }
 
+    /// The memory that it lies in.
+    pub fn buffer(&self) -> &'a Buffer {
+        self.buffer
+    }
+
+    /// Which bytes of that memory.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
     /// Its address on a CUDA device ([`Buffer::cuda_address`]); none on other devices.
     pub fn cuda_address(&self) -> Option<u64> {
         Some(self.buffer.cuda_address()? + self.range.start as u64)

@@ -8,6 +8,9 @@ const HOMES: &[(&str, &str)] = &[
     ("crates/framelane-cuda/", "crates/framelane-cuda/"),
     ("crates/framelane-onnx/", "crates/framelane-onnx/src/ort_raw.rs"),
     ("crates/framelane-show/", "crates/framelane-show/src/interop.rs"),
+    // OpenGL's calls, and in the tests those of a program that draws with it.
+    ("crates/framelane-show/", "crates/framelane-show/src/gl/raw/"),
+    ("crates/framelane-show/", "crates/framelane-show/tests/gl/program.rs"),
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";

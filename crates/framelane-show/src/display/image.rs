@@ -40,8 +40,8 @@ pub(crate) fn pitch(width: usize) -> usize {
 /// # Errors
 /// [`ErrorKind::Unsupported`] if the adapter cannot draw such pictures.
 pub(super) fn check(gpu: &Gpu, plan: &Plan) -> Result<()> {
-    if let Some(before) = &plan.before {
-        gpu.extent(before.size)?;
+    if let Some((before, ..)) = &plan.before {
+        gpu.extent(*before)?;
     }
     check_size(gpu, plan.size, plan.bytes)
 }

@@ -18,8 +18,9 @@ mod image;
 #[cfg(unix)]
 mod lend;
 mod pane;
-mod picture;
+pub(crate) mod picture;
 mod place;
+pub(crate) mod staging;
 mod tiles;
 mod watch;
 #[cfg(unix)]
@@ -29,7 +30,7 @@ pub(crate) use compose::Target;
 pub(crate) use image::pitch;
 pub(crate) use tiles::grid;
 pub use pane::{PaneOptions, Shown, TensorPane};
-pub use picture::{Colours, Layout, Picture};
+pub use picture::{Colours, Layout, Matrix, Picture};
 pub use watch::Seen;
 #[cfg(unix)]
 pub use worker::WorkerPane;
@@ -49,6 +50,7 @@ use framelane::{Error, ErrorKind, Result};
 use image::{Slot, Way};
 use pane::Counts;
 use place::{Lease, Place};
+use staging::Staging;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -96,6 +98,9 @@ pub struct PaneStatus {
     pub dropped: u64,
     /// Pictures that were taken while the window was minimised or covered.
     pub hidden: u64,
+    /// Pictures that went through host memory: those that are there when they are shown, and all on the `host-upload` way
+    /// and of worker processes.
+    pub host_copies: u64,
     /// Who is on it now.
     pub picture: Option<FrameMeta>,
     /// Why nothing follows, once that is known: its producer has ended, or the worker process has.
@@ -185,6 +190,7 @@ impl Display {
             counts,
             watch: self.watch.clone(),
             _end: Arc::new(EndOnDrop(self.watch.clone())),
+            staging: Arc::new(Staging::new(device)),
         })
     }
 

@@ -1,14 +1,14 @@
 //! Panes: where producers show their pictures, each on its own stream.
 
 use super::image::{self, ForPresenter, Image, Slot, Way, pitch};
-use super::picture::{Picture, Plan};
+use super::picture::{self, Picture, Plan};
+use super::staging::Staging;
 use super::watch::{EndOnDrop, Seen, Told, Watch};
 use crate::gpu::Gpu;
-use framelane::device::{Access, Device, Event, Stream};
+use framelane::device::{Device, Event, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
-use framelane::framelane_cuda::{Place, kernels::ToPicture, kernels::twin};
 use framelane::ring::{Policy, WriteSlot, Writer};
-use framelane::{Error, ErrorKind, Result, TensorView};
+use framelane::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +60,14 @@ pub(super) struct Placed {
 pub(super) struct Counts {
     pub shown: AtomicU64,
     pub replaced: AtomicU64,
+    pub host_copies: AtomicU64,
+}
+
+/// A slot with a picture enqueued into it.
+struct Filled {
+    image: Arc<Image>,
+    ready: Event,
+    from_host: bool,
 }
 
 /// A place of a [`Display`](crate::Display) for the pictures of one producer; clones are the same place. Dropping the
@@ -75,6 +83,7 @@ pub struct TensorPane {
     pub(super) way: Arc<Way>,
     pub(super) path: Arc<str>,
     pub(super) counts: Arc<Counts>,
+    pub(super) staging: Arc<Staging>,
     pub(super) watch: Arc<Watch>,
     // Last: the window looks for the end of what the writer wrote.
     pub(super) _end: Arc<EndOnDrop>,
@@ -97,7 +106,8 @@ impl TensorPane {
     ///
     /// The call waits for nothing under [`Policy::Latest`], and under [`Policy::Fifo`] for a slot that was presented. Only
     /// for the first picture, and for larger ones than before, all slots are made anew: then the driver may wait for the
-    /// device. (On the `host-upload` way a copy to the host is enqueued as well.)
+    /// device. (On the `host-upload` way a copy to the host is enqueued as well.) A picture of the host's is copied once in
+    /// the call, and by the stream to its device; with six of them on their way the call waits for the first, and counts it.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] for a tensor that is no picture, or of another device than the pane's or the stream's;
@@ -135,7 +145,7 @@ impl TensorPane {
                 format!("pane {:?} takes pictures of {ours}, not of stream {name:?} on {theirs}", self.name);
             return Err(Error::new(ErrorKind::Argument, text).context(meta));
         }
-        let plan = picture.plan(pitch).map_err(|e| e.context(meta))?;
+        let plan = picture.plan_both(pitch).map_err(|e| e.context(meta))?;
         image::check(&self.gpu, &plan).map_err(|e| e.context(meta))?;
         let mut slot = match self.writer.acquire() {
             Ok(slot) => slot,
@@ -151,7 +161,7 @@ impl TensorPane {
             self.counts.replaced.fetch_add(1, Ordering::Relaxed);
             replaced.told.tell(Seen::Overtaken);
         }
-        let (image, ready) = match self.fill(stream, picture, &plan, &slot) {
+        let Filled { image, ready, from_host } = match self.fill(stream, picture, &plan, &slot) {
             Ok(filled) => filled,
             Err((error, begun)) => {
                 // What was enqueued may still write the slot.
@@ -160,8 +170,11 @@ impl TensorPane {
             }
         };
         self.counts.shown.fetch_add(1, Ordering::Relaxed);
+        if from_host || matches!(*self.way, Way::Upload(_)) {
+            self.counts.host_copies.fetch_add(1, Ordering::Relaxed);
+        }
         let Plan { size, before, .. } = plan;
-        let before = before.map(|before| (before.size, before.at));
+        let before = before.map(|(size, _, at)| (size, at));
         let placed = Placed { image, size, before, meta: meta.clone(), told: Told::new(then) };
         if slot.publish(ready, placed).is_some() {
             return Ok(Shown::Closed);
@@ -197,7 +210,7 @@ impl TensorPane {
         picture: &Picture<'_>,
         plan: &Plan,
         slot: &WriteSlot<Arc<Slot>, Event, Placed>,
-    ) -> std::result::Result<(Arc<Image>, Event), (Error, Option<Event>)> {
+    ) -> std::result::Result<Filled, (Error, Option<Event>)> {
         let nothing = |error| (error, None);
         let begun = |error| (error, Some(stream.record_anyway()));
         let bytes = plan.bytes;
@@ -206,9 +219,15 @@ impl TensorPane {
             None => self.grow(bytes).and_then(|()| self.made(slot.payload(), bytes)).map_err(nothing)?,
         };
         slot.wait_for().iter().try_for_each(|read| stream.wait(read)).map_err(nothing)?;
-        self.convert(stream, picture.tensor(), &plan.how, &image, 0).map_err(nothing)?;
-        if let Some((before, tensor)) = plan.before.as_ref().zip(picture.tensor_before()) {
-            self.convert(stream, tensor, &before.how, &image, before.at).map_err(begun)?;
+        let target = &image.target;
+        let one = |picture: &Picture<'_>, how, at| {
+            let to = (target, at);
+            self.staging.with(stream, picture.source(), |from| picture::enqueue(stream, how, from, to))
+        };
+        let ((), mut from_host) = one(picture, &plan.how, 0).map_err(nothing)?;
+        if let Some(((_, how, at), before)) = plan.before.as_ref().zip(picture.picture_before()) {
+            let ((), from_host_too) = one(before, how, *at).map_err(begun)?;
+            from_host |= from_host_too;
         }
         match &image.for_presenter {
             ForPresenter::Host(host) if self.device.cuda_context().is_some() => {
@@ -217,31 +236,7 @@ impl TensorPane {
             _ => {}
         }
         let ready = stream.record().map_err(begun)?;
-        Ok((image, ready))
-    }
-
-    /// One kernel: the tensor as RGBA8 into the image, from byte `at` on.
-    fn convert(
-        &self,
-        stream: &Stream,
-        tensor: &TensorView<'_>,
-        how: &ToPicture,
-        image: &Image,
-        at: usize,
-    ) -> Result<()> {
-        let accesses = [tensor.access(), Access::write(&image.target, at..at + how.to_row * how.height)];
-        let how = *how;
-        match self.device.cuda_context() {
-            Some(_) => stream.launch_on_cuda("show", &accesses, |stream, places| {
-                let [(Place::Device(from), tensor), (Place::Device(to), _)] = places else {
-                    unreachable!("a tensor and a slot are device memory")
-                };
-                stream.to_picture(&how, from, tensor.start, to, at)
-            }),
-            None => stream.launch("show", &accesses, move |kernel| {
-                twin::to_picture(&how, kernel.inputs[0], kernel.outputs[0]).map_err(Error::from)
-            }),
-        }
+        Ok(Filled { image, ready, from_host })
     }
 }
 

@@ -1,45 +1,49 @@
 //! What is to be shown, and how its numbers become colours.
 
+use framelane::device::{Access, Buffer, Stream};
 use framelane::frame::ImageSize;
-use framelane::framelane_cuda::kernels::{self, Element, Order, ToPicture};
+use framelane::framelane_cuda::{self, DeviceBuffer, Place};
+use framelane::framelane_cuda::kernels::{self, Element, Nv12ToPicture, Order, ToPicture, twin};
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Error, ErrorKind, Result, TensorView};
+use std::ops::Range;
 
 pub use framelane::feed::Layout;
-pub use kernels::Colours;
+pub use kernels::{Colours, Matrix};
 
-/// An image tensor, and how it is to be looked at.
+/// An image, and how it is to be looked at.
 ///
-/// Any of u8, f16, bf16 and f32; height × width × channels or channels × height × width, of 1, 3 or 4 channels, or
-/// height × width alone; a batch of one. Shape and type say most of it; the rest can be said here.
+/// A tensor of u8, f16, bf16 or f32; height × width × channels or channels × height × width, of 1, 3 or 4 channels, or
+/// height × width alone; a batch of one. Shape and type say most of it; the rest can be said here. Or NV12, what video
+/// decoders give.
+///
+/// On the device that shows it, or on the host: then the call that shows it copies it once, so that the host's memory may
+/// be written again as soon as the call is back, and the device gets it by a copy on the stream. (Pinned memory of the
+/// device is copied by the stream alone: the CPU may write it again when that is done, and is refused before.)
 ///
 /// The fourth channel is not looked at: pictures are shown opaque.
 #[derive(Debug, Clone)]
 pub struct Picture<'a> {
-    tensor: TensorView<'a>,
+    source: Source<'a>,
+    what: What<'a>,
     how: Looks,
-    before: Option<(TensorView<'a>, Looks)>,
+    before: Option<Box<Picture<'a>>>,
 }
 
-/// How a picture is made from its tensors.
+/// Where the numbers are.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub size: ImageSize,
-    pub how: ToPicture,
-    pub before: Option<PlanBefore>,
-    /// Of both together.
-    pub bytes: usize,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct PlanBefore {
-    pub size: ImageSize,
-    pub how: ToPicture,
-    /// The byte where it begins.
-    pub at: usize,
+pub(crate) enum Source<'a> {
+    Memory(&'a Buffer, Range<usize>),
+    Bytes(&'a [u8]),
 }
 
 #[derive(Debug, Clone, Copy)]
+enum What<'a> {
+    Tensor(&'a TensorSpec),
+    Nv12 { size: ImageSize, y_row: usize, chroma_at: usize, chroma_row: usize, matrix: Matrix, full: bool },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Looks {
     layout: Option<Layout>,
     range: Option<(f32, f32)>,
@@ -48,11 +52,120 @@ struct Looks {
     mark: bool,
 }
 
+const AS_IT_SAYS: Looks =
+    Looks { layout: None, range: None, colours: Colours::Grey, order: Order::Rgb, mark: false };
+
+/// How a picture, and the one before it behind it in memory, are made.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub size: ImageSize,
+    pub how: How,
+    /// The byte where it begins is the last of these.
+    pub before: Option<(ImageSize, How, usize)>,
+    /// Of both together.
+    pub bytes: usize,
+}
+
+/// How numbers are made into RGBA8.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum How {
+    Numbers(ToPicture),
+    Nv12(Nv12ToPicture),
+}
+
+impl How {
+    /// Bytes of the picture from row to row.
+    pub fn row(&self) -> usize {
+        match self {
+            Self::Numbers(how) => how.to_row,
+            Self::Nv12(how) => how.to_row,
+        }
+    }
+
+    /// Enqueue the kernel.
+    pub fn on_cuda(
+        &self,
+        stream: &framelane_cuda::Stream,
+        from: &DeviceBuffer,
+        from_at: usize,
+        to: &DeviceBuffer,
+        to_at: usize,
+    ) -> framelane_cuda::Result<()> {
+        match self {
+            Self::Numbers(how) => stream.to_picture(how, from, from_at, to, to_at),
+            Self::Nv12(how) => stream.nv12_to_picture(how, from, from_at, to, to_at),
+        }
+    }
+
+    /// What the kernel does, here and now.
+    pub fn on_host(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+        let done = match self {
+            Self::Numbers(how) => twin::to_picture(how, from, to),
+            Self::Nv12(how) => twin::nv12_to_picture(how, from, to),
+        };
+        done.map_err(Error::from)
+    }
+
+    /// Bytes of the picture.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Numbers(how) => how.to_row * how.height,
+            Self::Nv12(how) => how.to_row * how.height,
+        }
+    }
+}
+
 impl<'a> Picture<'a> {
     /// The tensor as it says itself: u8 from 0 to 255, floats from 0 to 1, red first, one channel in greys.
     pub fn new(tensor: TensorView<'a>) -> Self {
-        let how = Looks { layout: None, range: None, colours: Colours::Grey, order: Order::Rgb, mark: false };
-        Self { tensor, how, before: None }
+        let source = Source::Memory(tensor.buffer(), tensor.range());
+        Self { source, what: What::Tensor(tensor.spec()), how: AS_IT_SAYS, before: None }
+    }
+
+    /// An array of the host's, as [`Picture::new`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for fewer bytes than `spec` spans.
+    pub fn of_bytes(bytes: &'a [u8], spec: &'a TensorSpec) -> Result<Self> {
+        let needs = spec.span_bytes();
+        let Some(bytes) = bytes.get(..needs) else {
+            let has = bytes.len();
+            return Err(no_picture(spec, &format!("it spans {needs} bytes, and there are {has}")));
+        };
+        Ok(Self { source: Source::Bytes(bytes), what: What::Tensor(spec), how: AS_IT_SAYS, before: None })
+    }
+
+    /// NV12: a plane `y` of u8, height × width, and a plane `uv` of u8 of half its height and width, rounded up, × 2, in
+    /// one buffer; rows may have gaps. `matrix` is what the video says (as a rule BT.709 from 720 rows on), `full_range`
+    /// whether black to white is 0 to 255 rather than 16 to 235. It has colours of its own: nothing else is said.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for planes that do not belong together.
+    pub fn nv12(y: TensorView<'a>, uv: TensorView<'a>, matrix: Matrix, full_range: bool) -> Result<Self> {
+        let refuse = |why: &str| {
+            let text = format!("planes {} and {} are no NV12: {why}", y.spec(), uv.spec());
+            Err(Error::new(ErrorKind::Argument, text))
+        };
+        let (&[height, width], &[y_row, 1]) = (y.spec().shape(), y.spec().strides()) else {
+            return refuse("the first is height × width, its pixels side by side");
+        };
+        let half = [height.div_ceil(2), width.div_ceil(2), 2];
+        let &[chroma_row, 2, 1] = uv.spec().strides() else {
+            return refuse("the second is height × width × 2, its numbers side by side");
+        };
+        if uv.spec().shape() != half || [y.spec().dtype(), uv.spec().dtype()] != [DType::U8; 2] {
+            let [height, width, _] = half;
+            return refuse(&format!("both are of u8, and the second is {height} × {width} × 2"));
+        }
+        let (first, second) = (y.range(), uv.range());
+        if !y.buffer().same(uv.buffer()) || second.start < first.start {
+            return refuse("the second lies behind the first, in the same buffer");
+        }
+        let size = ImageSize::new(width, height)?;
+        let chroma_at = second.start - first.start;
+        let source = Source::Memory(y.buffer(), first.start..first.end.max(second.end));
+        let what = What::Nv12 { size, y_row, chroma_at, chroma_row, matrix, full: full_range };
+        Ok(Self { source, what, how: AS_IT_SAYS, before: None })
     }
 
     /// Where the channels are, for shapes that could be read both ways.
@@ -87,48 +200,69 @@ impl<'a> Picture<'a> {
     }
 
     /// What it was before the network, to be compared: seen left of the display's divider
-    /// ([`Display::set_split`](crate::Display::set_split)), brought to this picture's place. Any size; of the same device.
+    /// ([`Display::set_split`](crate::Display::set_split)), brought to this picture's place. Any size; only displays of
+    /// the same process show it.
     pub fn before(mut self, before: Picture<'a>) -> Self {
-        self.before = Some((before.tensor, before.how));
+        self.before = Some(Box::new(before));
         self
     }
 
-    pub(super) fn tensor(&self) -> &TensorView<'a> {
-        &self.tensor
+    pub(crate) fn source(&self) -> &Source<'a> {
+        &self.source
     }
 
-    pub(super) fn tensor_before(&self) -> Option<&TensorView<'a>> {
-        self.before.as_ref().map(|(tensor, _)| tensor)
+    pub(crate) fn picture_before(&self) -> Option<&Picture<'a>> {
+        self.before.as_deref()
     }
 
-    /// How it is made into RGBA8 with rows `pitch(width)` bytes apart.
+    /// As [`Picture::plan`], with the picture before behind it.
+    ///
+    /// # Errors
+    /// As [`Picture::plan`].
+    pub(crate) fn plan_both(&self, pitch: impl Fn(usize) -> usize) -> Result<Plan> {
+        let (size, how) = self.plan(&pitch)?;
+        let at = how.bytes();
+        let before = match &self.before {
+            None => None,
+            Some(before) => {
+                let (size, how) = before.plan(&pitch).map_err(|e| e.context("the picture before"))?;
+                Some((size, how, at))
+            }
+        };
+        let bytes = at + before.as_ref().map_or(0, |(_, how, _)| how.bytes());
+        Ok(Plan { size, how, before, bytes })
+    }
+
+    /// Its size, and how it is made into RGBA8 with rows `pitch(width)` bytes apart.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] or [`ErrorKind::Input`] if the tensor is no picture, or its layout must be said.
-    pub(super) fn plan(&self, pitch: impl Fn(usize) -> usize) -> Result<Plan> {
-        let (size, how) = self.how.plan(&self.tensor, &pitch)?;
-        let mut bytes = how.to_row * how.height;
-        let before = match &self.before {
-            None => None,
-            Some((tensor, looks)) => {
-                let (size, how) = looks.plan(tensor, &pitch).map_err(|e| e.context("the picture before"))?;
-                let at = bytes;
-                bytes += how.to_row * how.height;
-                Some(PlanBefore { size, how, at })
+    pub(crate) fn plan(&self, pitch: impl Fn(usize) -> usize) -> Result<(ImageSize, How)> {
+        match self.what {
+            What::Tensor(spec) => self.plan_of(spec, pitch).map(|(size, how)| (size, How::Numbers(how))),
+            What::Nv12 { .. } if self.how != AS_IT_SAYS => Err(Error::new(
+                ErrorKind::Argument,
+                "NV12 has colours of its own: leave out layout, range, colours, bgr and mark",
+            )),
+            What::Nv12 { size, y_row, chroma_at, chroma_row, matrix, full } => {
+                let ImageSize { width, height } = size;
+                let to_row = pitch(width);
+                let how = Nv12ToPicture {
+                    height,
+                    width,
+                    y_row,
+                    chroma_at,
+                    chroma_row,
+                    matrix,
+                    full_range: full,
+                    to_row,
+                };
+                Ok((size, How::Nv12(how)))
             }
-        };
-        Ok(Plan { size, how, before, bytes })
+        }
     }
-}
 
-impl Looks {
-    /// The size of a tensor's picture, and how it is made.
-    fn plan(
-        &self,
-        tensor: &TensorView<'_>,
-        pitch: impl Fn(usize) -> usize,
-    ) -> Result<(ImageSize, ToPicture)> {
-        let spec = tensor.spec();
+    fn plan_of(&self, spec: &TensorSpec, pitch: impl Fn(usize) -> usize) -> Result<(ImageSize, ToPicture)> {
         let element = match spec.dtype() {
             DType::U8 => Element::U8,
             DType::F16 => Element::F16,
@@ -136,11 +270,11 @@ impl Looks {
             DType::F32 => Element::F32,
             _ => return Err(no_picture(spec, "its numbers must be u8, f16, bf16 or f32")),
         };
-        let Axes { height, width, channel } = Axes::of(spec, self.layout)?;
+        let Axes { height, width, channel } = Axes::of(spec, self.how.layout)?;
         let stride = |axis: usize| spec.strides()[axis];
         let size = ImageSize::new(spec.shape()[width], spec.shape()[height])?;
         let (low, high) =
-            self.range.unwrap_or(if element == Element::U8 { (0.0, 255.0) } else { (0.0, 1.0) });
+            self.how.range.unwrap_or(if element == Element::U8 { (0.0, 255.0) } else { (0.0, 1.0) });
         let how = ToPicture {
             height: size.height,
             width: size.width,
@@ -151,12 +285,36 @@ impl Looks {
             channel: channel.map_or(1, stride),
             low,
             high,
-            colours: self.colours,
-            order: self.order,
-            mark: self.mark,
+            colours: self.how.colours,
+            order: self.how.order,
+            mark: self.how.mark,
             to_row: pitch(size.width),
         };
         Ok((size, how))
+    }
+}
+
+/// Enqueue making the numbers in these bytes of the stream's device into RGBA8 from byte `at` of `target` on: one kernel.
+///
+/// # Errors
+/// Those of [`Stream::launch`]; on CUDA also what makes no sense of the looks, which on the host the stream tells at its
+/// next call.
+pub(crate) fn enqueue(
+    stream: &Stream,
+    how: &How,
+    (from, range): (&Buffer, Range<usize>),
+    (target, at): (&Buffer, usize),
+) -> Result<()> {
+    let accesses = [Access::read(from, range), Access::write(target, at..at + how.bytes())];
+    let how = *how;
+    match stream.device().cuda_context() {
+        Some(_) => stream.launch_on_cuda("show", &accesses, |stream, places| {
+            let [(Place::Device(from), range), (Place::Device(to), _)] = places else {
+                unreachable!("what is not device memory was staged")
+            };
+            how.on_cuda(stream, from, range.start, to, at)
+        }),
+        None => stream.launch("show", &accesses, move |kernel| how.on_host(kernel.inputs[0], kernel.outputs[0])),
     }
 }
 

@@ -323,16 +323,17 @@ impl Place {
     }
 
     pub fn status(&self) -> PaneStatus {
-        let (shown, dropped) = match &self.from {
+        let (shown, dropped, host_copies) = match &self.from {
             From::Pane { counts, skipped, .. } => {
                 let replaced = counts.replaced.load(Ordering::Relaxed);
-                (counts.shown.load(Ordering::Relaxed), skipped + replaced)
+                let host_copies = counts.host_copies.load(Ordering::Relaxed);
+                (counts.shown.load(Ordering::Relaxed), skipped + replaced, host_copies)
             }
             #[cfg(unix)]
             From::Worker { worker, refused, .. } => {
                 let counts = worker.counts();
                 let unseen = counts.skipped + counts.spoiled;
-                (counts.taken + unseen, unseen + refused)
+                (counts.taken + unseen, unseen + refused, counts.taken)
             }
         };
         PaneStatus {
@@ -342,6 +343,7 @@ impl Place {
             presented: self.presented,
             dropped: dropped + self.overtaken,
             hidden: self.hidden,
+            host_copies,
             picture: self.picture.as_ref().map(|picture| picture.meta.clone()),
             ended: self.ended.clone(),
         }

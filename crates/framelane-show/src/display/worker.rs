@@ -1,15 +1,16 @@
 //! The worker process's side: tensors shown on the display of another process.
 
 use super::image::pitch;
-use super::picture::{Picture, Plan};
+use super::picture::{How, Picture};
+use super::staging::Staging;
 use crate::interop;
-use framelane::device::{Device, Stream};
+use framelane::device::{Access, Buffer, Device, Stream};
 use framelane::frame::FrameMeta;
-use framelane::framelane_cuda::kernels::{ToPicture, twin};
 use framelane::framelane_cuda::{DeviceBuffer, Place};
 use framelane::share::{Begun, SharedMemory, Shown, Worker, WorkerCounts, WorkerOptions, WorkerSlot};
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A pane of a display in another process ([`Display::accept`](crate::Display::accept)), for the pictures of one producer.
@@ -57,7 +58,8 @@ pub struct WorkerPane {
     rgba: Arc<Mutex<Vec<u8>>>,
     /// Where the last picture was made: the next one comes after it.
     last: Option<Stream>,
-    host_bytes: u64,
+    host_copies: u64,
+    staging: Staging,
 }
 
 /// A window's memory, reached by a GPU.
@@ -109,7 +111,9 @@ impl WorkerPane {
         }
         let mapped = mapped?;
         let (name, device) = (name.into(), device.clone());
-        Ok(Self { worker, name, device, other_way, mapped, rgba: Arc::default(), last: None, host_bytes: 0 })
+        let staging = Staging::new(&device);
+        let rgba = Arc::default();
+        Ok(Self { worker, name, device, other_way, mapped, rgba, last: None, host_copies: 0, staging })
     }
 
     /// Its name.
@@ -123,9 +127,9 @@ impl WorkerPane {
         self.other_way.as_deref().unwrap_or(self.worker.way())
     }
 
-    /// Bytes that pictures took into memory of the host: none on the way `vulkan-shared`.
-    pub fn host_bytes(&self) -> u64 {
-        self.host_bytes
+    /// Pictures that went through memory of the host: on the way `vulkan-shared` those that are there when they are shown.
+    pub fn host_copies(&self) -> u64 {
+        self.host_copies
     }
 
     /// What was counted so far.
@@ -161,17 +165,15 @@ impl WorkerPane {
                 format!("pane {:?} takes pictures of {ours}, not of stream {name:?} on {theirs}", self.name);
             return Err(Error::new(ErrorKind::Argument, text).context(meta));
         }
-        let Plan { size, how, .. } = picture.plan(pitch).map_err(|e| e.context(meta))?;
+        let (size, how) = picture.plan(pitch).map_err(|e| e.context(meta))?;
         let slot = match self.worker.begin(size, meta)? {
             Begun::Slot(slot) => slot,
             Begun::Dropped => return Ok(Shown::Dropped),
             Begun::Closed => return Ok(Shown::Closed),
         };
         match self.fill(stream, picture, &how, &slot) {
-            Ok(()) => {
-                if slot.memory().host_slots().is_some() {
-                    self.host_bytes += (slot.pitch() * size.height) as u64;
-                }
+            Ok(from_host) => {
+                self.host_copies += u64::from(from_host || slot.memory().host_slots().is_some());
                 Ok(self.worker.hand_over(slot))
             }
             Err(Failed { error, begun }) => {
@@ -183,45 +185,48 @@ impl WorkerPane {
         }
     }
 
-    /// Enqueue the picture into the slot, and then the news of it.
+    /// Enqueue the picture into the slot, and then the news of it. Whether it came from the host.
     fn fill(
         &mut self,
         stream: &Stream,
         picture: &Picture<'_>,
-        how: &ToPicture,
+        how: &How,
         slot: &WorkerSlot,
-    ) -> std::result::Result<(), Failed> {
+    ) -> std::result::Result<bool, Failed> {
         let nothing = |error| Failed { error, begun: false };
         self.map().map_err(nothing)?;
         self.come_after(stream).map_err(nothing)?;
-        let accesses = [picture.tensor().access()];
         let how = *how;
         let Some(Mapped { page, slots, .. }) = &self.mapped else {
             let (rgba, slot) = (self.rgba.clone(), slot.clone());
-            let show = stream.launch("show", &accesses, move |kernel| {
-                let mut rgba = rgba.lock().unwrap_or_else(PoisonError::into_inner);
-                let bytes = how.to_row * how.height;
-                if rgba.len() < bytes {
-                    rgba.resize(bytes, 0);
-                }
-                twin::to_picture(&how, kernel.inputs[0], &mut rgba[..bytes]).map_err(Error::from)?;
-                slot.write(&rgba[..bytes]);
-                slot.raise();
-                Ok(())
-            });
-            return show.map_err(nothing);
+            let show = |(from, range): (&Buffer, Range<usize>)| {
+                stream.launch("show", &[Access::read(from, range)], move |kernel| {
+                    let mut rgba = rgba.lock().unwrap_or_else(PoisonError::into_inner);
+                    let bytes = how.bytes();
+                    if rgba.len() < bytes {
+                        rgba.resize(bytes, 0);
+                    }
+                    how.on_host(kernel.inputs[0], &mut rgba[..bytes])?;
+                    slot.write(&rgba[..bytes]);
+                    slot.raise();
+                    Ok(())
+                })
+            };
+            return self.staging.with(stream, picture.source(), show).map(|((), host)| host).map_err(nothing);
         };
         let (to, done_at, number) =
             (&slots[slot.index()], slot.memory().done_at(slot.index()), slot.number());
         let mut begun = false;
-        stream
-            .launch_on_cuda("show", &accesses, |stream, places| {
-                let [(Place::Device(from), at)] = places else { unreachable!("a tensor is device memory") };
-                stream.to_picture(&how, from, at.start, to, 0)?;
+        let show = |(from, range): (&Buffer, Range<usize>)| {
+            stream.launch_on_cuda("show", &[Access::read(from, range)], |stream, places| {
+                let [(Place::Device(from), at)] = places else { unreachable!("what is not device memory was staged") };
+                how.on_cuda(stream, from, at.start, to, 0)?;
                 begun = true;
                 stream.write_value(page, done_at, number)
             })
-            .map_err(|error| Failed { error, begun })
+        };
+        let shown = self.staging.with(stream, picture.source(), show);
+        shown.map(|((), from_host)| from_host).map_err(|error| Failed { error, begun })
     }
 
     /// What pictures of this pane on other streams wrote is written before.

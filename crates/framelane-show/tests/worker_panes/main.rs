@@ -139,8 +139,8 @@ fn every_kind_of_picture_is_that_of_the_host() {
             }
         }
         worker.go_on();
-        let host_bytes: u64 = worker.said("host bytes").parse().unwrap();
-        assert_eq!(host_bytes == 0, path.starts_with("vulkan-shared ("), "{host_bytes} by {path}");
+        let host_copies: u64 = worker.said("host copies").parse().unwrap();
+        assert_eq!(host_copies == 0, path.starts_with("vulkan-shared ("), "{host_copies} by {path}");
         worker.ends_well();
         drop(pane);
         display = match Display::offscreen(&device) {

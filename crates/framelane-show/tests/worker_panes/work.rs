@@ -60,7 +60,7 @@ fn worker_shows_each_kind() {
         assert!(matches!(shown, Shown::Shown | Shown::Replaced), "{shown:?}");
     }
     wait_for_word();
-    say("host bytes", pane.host_bytes());
+    say("host copies", pane.host_copies());
     assert_eq!(device.hazards(), []);
 }
 

@@ -92,6 +92,11 @@ impl Buffer {
         Self { inner: Arc::new(inner) }
     }
 
+    /// Whether both are one piece of memory.
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Size in bytes.
     pub fn len(&self) -> usize {
         self.inner.bytes
