@@ -19,6 +19,9 @@ pub struct Args {
 pub enum Command {
     /// Run a network over a video; show or write the result
     Play(Box<PlayArgs>),
+    /// Open a window in which other processes show their frames (`play … --to socket:NAME`)
+    #[cfg(unix)]
+    Window(WindowArgs),
     /// Say what goes in and out of an ONNX file, and how it would be fed
     Inspect(Box<InspectArgs>),
     /// Say what this machine offers, and what would be better
@@ -57,7 +60,7 @@ pub struct PlayArgs {
     #[arg(long, value_name = "FILE.onnx|upscale|none", default_value = "upscale")]
     pub model: String,
 
-    /// Where the result goes: a window, FILE.mp4, FILE.y4m, FOLDER/ (PNG), `-` (y4m on standard output) or
+    /// Where the result goes: a window, socket:NAME (the window of `framelane window NAME`), FILE.mp4, FILE.y4m, FOLDER/ (PNG), `-` (y4m on standard output) or
     /// none. auto: a window if there is a screen, otherwise framelane-out.mp4
     #[arg(long, value_name = "TARGET", default_value = "auto")]
     pub to: String,
@@ -98,6 +101,25 @@ pub struct PlayArgs {
 
     #[command(flatten)]
     pub hints: Hints,
+}
+
+#[cfg(unix)]
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  framelane window wall                           and then, in other terminals:
+  framelane play left.mp4 --to socket:wall
+  framelane play right.mp4 --to socket:wall
+
+Each process has a pane of its own. One that ends, or is killed, leaves its last picture, and may come again.")]
+pub struct WindowArgs {
+    /// The name by which the window is found: letters, digits, `.`, `_` and `-`
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// How large the window is at first
+    #[arg(long, value_name = "WxH", default_value = "1280x720")]
+    pub size: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,6 @@ mod common;
 #[allow(dead_code, reason = "other tests use its other parts")]
 mod test_device;
 
-use common::skip;
 use framelane::TensorView;
 use framelane::device::{Buffer, Device, Kernel, Memory, Stream};
 use framelane::frame::{FrameMeta, ImageSize};
@@ -33,7 +32,7 @@ impl Shown {
     /// The device under test, for this test alone on CUDA, with one pane.
     fn start() -> Option<Self> {
         let device = test_device::open(Device::host_checked, Device::cuda);
-        let mut display = Display::offscreen(&device).map_err(skip).ok()?;
+        let mut display = common::opened(Display::offscreen(&device))?;
         let pane = display.pane("pane", &device, &PaneOptions::default()).unwrap();
         let stream = device.stream("producer").unwrap();
         Some(Self { display, pane, stream, device, next: 0 })

@@ -38,7 +38,7 @@ use framelane::ring::Policy;
 use framelane::stats::AgeReport;
 use framelane::{Error, ErrorKind, Result};
 use framelane_show::WindowReport;
-use options::{Json, Options};
+use options::{Json, Options, To};
 use output::{Opened, Output};
 use pipeline::{End, Parts, Running};
 use playlist::Playlist;
@@ -57,7 +57,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
     let title = chosen.sources.iter().map(|source| source.name()).collect::<Vec<_>>().join(", ");
     let devices = choose::devices(&options)?;
     let Opened { window, why } = output::window(&options, &devices.run, &title)?;
-    let side_by_side = window.is_some();
+    let side_by_side = window.is_some() || matches!(options.to, To::Socket(_));
     let lists = choose::playlists(std::mem::take(&mut chosen.sources), &options, side_by_side)?;
     lists.iter().flat_map(Playlist::describe).for_each(|line| tell("input", &line));
 
@@ -106,14 +106,16 @@ pub fn run(args: &PlayArgs) -> Outcome {
         lanes: runs[0].lanes,
         policy: choose::policy(&runs),
         input_fps: first.rate().map(FrameRate::fps),
-        paced: !first.is_live() && output.is_window(),
+        paced: !first.is_live() && output.is_seen(),
     };
     let frames = lists.iter().map(Playlist::frames).sum();
     let panes: Vec<_> = lists
         .iter()
         .zip(&runs)
-        .map(|(list, run)| output::Run {
+        .zip(&sizes)
+        .map(|((list, run), &size)| output::Run {
             name: Source::name(list).to_owned(),
+            size,
             policy: run.policy,
             paced: !list.is_live(),
         })

@@ -70,6 +70,8 @@ impl FromStr for On {
 pub enum To {
     Auto,
     Window,
+    /// The window of another process, by its name.
+    Socket(String),
     None,
     /// y4m on standard output.
     Stdout,
@@ -143,11 +145,21 @@ fn target(to: &str) -> Result<To> {
         "window" => Ok(To::Window),
         "none" => Ok(To::None),
         "-" => Ok(To::Stdout),
+        _ if to.starts_with("socket:") => match to.strip_prefix("socket:") {
+            Some(name) if !name.is_empty() && cfg!(unix) => Ok(To::Socket(name.to_owned())),
+            Some(_) if !cfg!(unix) => {
+                Err(Error::new(ErrorKind::Unsupported, "--to socket:NAME works on Linux alone"))
+            }
+            _ => Err(Error::new(
+                ErrorKind::Argument,
+                "--to socket: needs the name that `framelane window NAME` was started with",
+            )),
+        },
         _ if is_folder || is_file => Ok(To::Path(to.to_owned())),
         _ => Err(Error::new(
             ErrorKind::Argument,
             format!(
-                "--to cannot be {to:?}: give auto, window, FILE.mp4, FILE.y4m, FOLDER/ (with the slash), - or none"
+                "--to cannot be {to:?}: give auto, window, socket:NAME, FILE.mp4, FILE.y4m, FOLDER/ (with the slash), - or none"
             ),
         )),
     }

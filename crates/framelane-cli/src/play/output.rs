@@ -10,6 +10,10 @@ use framelane::device::Device;
 use framelane::frame::ImageSize;
 use framelane::ring::Policy;
 use framelane_media::{Sink, SinkSpec, create};
+#[cfg(unix)]
+use framelane::share::WorkerOptions;
+#[cfg(unix)]
+use framelane_show::WorkerPane;
 use framelane_show::{PaneOptions, Window, WindowOptions};
 use std::path::Path;
 
@@ -19,6 +23,8 @@ const FALLBACK: &str = "framelane-out.mp4";
 /// An output that is ready.
 pub enum Output {
     Window(Box<Window>),
+    /// Another process's window, by its name.
+    Socket(String),
     File(Box<dyn Sink>),
     Nowhere,
 }
@@ -45,7 +51,7 @@ pub fn window(options: &Options, device: &Device, title: &str) -> Result<Opened>
             Ok(window) => Opened { window: Some(window), why: None },
             Err(why) => Opened { window: None, why: Some(format!("because {}", reason(&why))) },
         },
-        To::None | To::Stdout | To::Path(_) => Opened { window: None, why: None },
+        To::Socket(_) | To::None | To::Stdout | To::Path(_) => Opened { window: None, why: None },
     })
 }
 
@@ -58,6 +64,7 @@ pub fn open(options: &Options, size: ImageSize, list: &Playlist) -> Result<Outpu
     let file = |target: &str| Ok(Output::File(create(target, &spec)?));
     match &options.to {
         To::None => Ok(Output::Nowhere),
+        To::Socket(name) => Ok(Output::Socket(name.clone())),
         To::Stdout => file("-"),
         To::Path(path) => file(path),
         To::Window | To::Auto => {
@@ -83,6 +90,7 @@ impl Output {
                 "a window (space pause, f full screen, s screenshot, b before/after, h all keys, q quit)"
                     .into()
             }
+            Self::Socket(name) => format!("the window {name:?} of another process"),
             Self::File(sink) => sink.describe(),
             Self::Nowhere => "none (frames are counted)".into(),
         }
@@ -92,13 +100,15 @@ impl Output {
     pub fn path(&self) -> String {
         match self {
             Self::Window(window) => window.handle().status().path(),
+            Self::Socket(_) => "another process's".into(),
             Self::File(_) => "none: written to a file".into(),
             Self::Nowhere => "none".into(),
         }
     }
 
-    pub fn is_window(&self) -> bool {
-        matches!(self, Self::Window(_))
+    /// Whether somebody watches.
+    pub fn is_seen(&self) -> bool {
+        matches!(self, Self::Window(_) | Self::Socket(_))
     }
 
     /// The ends of the pipelines, of which several go to a window alone, and the window that the main thread must run.
@@ -117,6 +127,18 @@ impl Output {
                 let targets = runs.iter().map(pane).collect::<Result<_>>()?;
                 (targets, Some(*window))
             }
+            #[cfg(unix)]
+            Self::Socket(window) => {
+                let pane = |run: &Run| {
+                    let options = WorkerOptions::for_device(run.size);
+                    let pane = WorkerPane::attach(&window, &run.name, device, options)?;
+                    crate::console::say(&format!("{:<12}{}: {}", "", run.name, pane.path()));
+                    Ok(Target::Screen(Screen::there(pane, run.paced)))
+                };
+                (runs.iter().map(pane).collect::<Result<_>>()?, None)
+            }
+            #[cfg(not(unix))]
+            Self::Socket(_) => unreachable!("refused with the command line"),
             Self::File(sink) => (vec![Target::File(sink)], None),
             Self::Nowhere => (vec![Target::Nowhere], None),
         })
@@ -126,6 +148,7 @@ impl Output {
 /// What a pane must know of the frames that will come.
 pub struct Run {
     pub name: String,
+    pub size: ImageSize,
     pub policy: Policy,
     /// Each frame is shown at its time.
     pub paced: bool,

@@ -7,6 +7,7 @@ pub use skip::skip;
 use framelane::ErrorKind;
 
 /// What a machine without a graphics adapter cannot open; without one the test is skipped.
+#[allow(dead_code, reason = "tests of OpenGL open none")]
 #[track_caller]
 pub fn opened<T>(opened: framelane::Result<T>) -> Option<T> {
     match opened {

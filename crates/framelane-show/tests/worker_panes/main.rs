@@ -15,7 +15,6 @@ mod processes;
 mod test_device;
 mod work;
 
-use common::skip;
 use framelane::device::Device;
 use framelane::frame::ImageSize;
 use framelane::share::{Listener, Shown};
@@ -28,17 +27,10 @@ use test_device::TestDevice;
 /// The device under test, for this test alone on CUDA, a display for it if there is an adapter, and its door.
 fn start(test: &str) -> Option<(TestDevice, Display, Listener, String)> {
     let device = test_device::open(Device::host_checked, Device::cuda);
-    match Display::offscreen(&device) {
-        Ok(display) => {
-            let window = window_name(test);
-            let listener = Listener::bind(&window).unwrap();
-            Some((device, display, listener, window))
-        }
-        Err(why) => {
-            skip(why);
-            None
-        }
-    }
+    let display = common::opened(Display::offscreen(&device))?;
+    let window = window_name(test);
+    let listener = Listener::bind(&window).unwrap();
+    Some((device, display, listener, window))
 }
 
 /// How a display lets workers in.
