@@ -39,17 +39,12 @@ impl GlTexture {
     pub fn register(name: u32, size: ImageSize, device: &Device) -> Result<Self> {
         let mut shower = Shower::new(device)?;
         let texture = shower.gl.enter()?.texture(name, size)?;
-        let chosen = shower.choose(|drawn| drawn.image(texture), GlImage::try_mapping)?;
-        let shared = match chosen {
-            Err(_) => None,
+        let shared = match shower.choose(|drawn| drawn.image(texture), GlImage::try_mapping)? {
             Ok(image) => {
                 let bytes = pitch(size.width) * size.height;
-                match device.alloc(bytes, Memory::Device) {
-                    Ok(scratch) => Some(Shared { image, scratch }),
-                    // With its context current.
-                    Err(full) => return Err(full),
-                }
+                Some(Shared { image, scratch: device.alloc(bytes, Memory::Device)? })
             }
+            Err(_) => None,
         };
         Ok(Self { shower, texture, shared })
     }

@@ -39,8 +39,8 @@ pub(super) struct Shower {
     pub path: String,
     pub shown: u64,
     pub host_copies: u64,
-    /// The end of what was enqueued last, and where.
-    last: Option<(Stream, Event)>,
+    /// The end of what CUDA was given last.
+    last: Option<Event>,
     pub staging: Arc<Staging>,
     /// Made when first needed, and as large as the largest picture.
     host: Option<Host>,
@@ -76,7 +76,7 @@ impl Shower {
         let chosen = self.try_shared(register, map)?;
         match &chosen {
             Ok(_) => self.path = self.adapter.reached_by("gl-shared"),
-            Err(why) => self.fall_back(why),
+            Err(why) => self.path = self.by_host(why),
         }
         Ok(chosen)
     }
@@ -106,10 +106,14 @@ impl Shower {
         })
     }
 
-    /// From now on pictures go by the host.
+    /// From now on pictures go by the host, though they did not before.
     pub fn fall_back(&mut self, why: &str) {
-        log::info!("OpenGL gets its pictures from the host: {why}");
-        self.path = format!("{}: {why}", self.adapter.reached_by("host-upload"));
+        self.path = self.by_host(why);
+        log::warn!("OpenGL gets its pictures by {} from now on", self.path);
+    }
+
+    fn by_host(&self, why: &str) -> String {
+        format!("{}: {why}", self.adapter.reached_by("host-upload"))
     }
 
     /// Enqueue `write`, which has CUDA write what OpenGL has, after what was shown before. If it cannot from now on, why.
@@ -126,7 +130,7 @@ impl Shower {
         });
         match (enqueued, refused) {
             (Ok(()), _) => {
-                self.last = Some((stream.clone(), stream.record()?));
+                self.last = Some(stream.record()?);
                 self.shown += 1;
                 Ok(Ok(GlWay::Shared))
             }
@@ -150,10 +154,7 @@ impl Shower {
 
     /// Work that is enqueued on `stream` now comes after the last that was shown.
     pub fn after_last(&self, stream: &Stream) -> Result<()> {
-        match &self.last {
-            Some((other, end)) if !other.same(stream) => stream.wait(end),
-            _ => Ok(()),
-        }
+        self.last.iter().try_for_each(|end| stream.wait(end))
     }
 
     /// Make the picture in host memory, wait for it, and hand it over: `take` gives it to OpenGL.
@@ -184,7 +185,7 @@ impl Shower {
 
     /// At the end: whether what CUDA knows may be unregistered, on this thread, now.
     pub fn may_unregister(&mut self, what: &str) -> bool {
-        if let Some((_, end)) = self.last.take()
+        if let Some(end) = self.last.take()
             && let Err(why) = end.synchronize("unregistering from OpenGL")
         {
             log::warn!("{what} of OpenGL's is unregistered from CUDA after a failure: {why}");

@@ -284,6 +284,32 @@ fn arrays_of_the_host_and_nv12_arrive() {
     assert_eq!(device.hazards(), []);
 }
 
+/// In whatever order the device works: with memory spoiled before it is written, and the hazard check on.
+#[test]
+fn any_order_of_work_shows_the_picture() {
+    let Some(program) = program(Drawer::Any) else { return };
+    let name = program.texture(SIZE.width, SIZE.height);
+    let spec = TensorSpec::new(DType::U8, [SIZE.height, SIZE.width]);
+    for seed in 0..40 {
+        let device = Device::simulated(seed);
+        let streams = ["one", "other"].map(|name| device.stream(name).unwrap());
+        let mut texture = GlTexture::register(name, SIZE, &device).unwrap();
+        for round in 0..4_u8 {
+            let stream = &streams[usize::from(round % 2)];
+            let tensor = Tensor::grey(stream, SIZE, round);
+            let _ = texture.show(stream, &tensor.picture()).unwrap();
+            fill(stream, &tensor.buffer, 255);
+            let all = |grey: u8| [grey, grey, grey, 255].repeat(SIZE.width * SIZE.height);
+            assert!(program.read_texture(name, SIZE.width, SIZE.height) == all(round), "seed {seed}");
+            let mut array = vec![round + 100; spec.bytes()];
+            let _ = texture.show(stream, &Picture::of_bytes(&array, &spec).unwrap()).unwrap();
+            array.fill(0);
+            assert!(program.read_texture(name, SIZE.width, SIZE.height) == all(round + 100), "seed {seed}");
+        }
+        assert_eq!(device.hazards(), [], "seed {seed}");
+    }
+}
+
 /// Two streams in turn: the later picture is the one that is seen.
 #[test]
 fn pictures_of_two_streams_come_in_the_order_of_the_calls() {

@@ -158,7 +158,6 @@ impl Before {
     }
 
     pub(super) fn put_back(&self) {
-        // First the release, for the interface that is bound now; then what was there before, for its own.
         if !set(self.egl, self.display, self.draw, self.read, self.context) {
             let why = failure(self.egl);
             log::warn!("the OpenGL context from before cannot be made current again: {why}");
