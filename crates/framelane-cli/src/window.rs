@@ -5,9 +5,9 @@ use crate::console;
 use crate::exit::{Ended, Failure, Outcome};
 use crate::play;
 use crate::signals;
+use framelane::Error;
 use framelane::device::Device;
 use framelane::share::Listener;
-use framelane::Error;
 use framelane_show::{Window, WindowOptions, WindowReport};
 use std::sync::{Arc, OnceLock};
 

@@ -84,7 +84,14 @@ struct Asked {
 
 impl App {
     pub(crate) fn new(options: WindowOptions, parts: Parts) -> Self {
-        let Parts { link, instance, adapter, display, #[cfg(unix)] listener } = parts;
+        let Parts {
+            link,
+            instance,
+            adapter,
+            display,
+            #[cfg(unix)]
+            listener,
+        } = parts;
         Self {
             options,
             link,
@@ -263,7 +270,8 @@ impl App {
     fn read_numbers(&mut self, now: Instant, must: bool) {
         let statuses = self.display.panes();
         let shown: u64 = statuses.iter().map(|pane| pane.presented).sum();
-        let due = must || self.rate_at.is_none_or(|at| now >= at + READING) || self.infos.len() != statuses.len();
+        let due =
+            must || self.rate_at.is_none_or(|at| now >= at + READING) || self.infos.len() != statuses.len();
         if due {
             // The first rates are of too few pictures to be kept on the screen for long.
             self.rate_at = (shown > statuses.len() as u64).then_some(now);
@@ -378,7 +386,9 @@ impl App {
     }
 
     fn has_before(&self) -> bool {
-        self.display.tiles(1, 1).any(|(pane, _)| self.display.sizes(pane).is_some_and(|(_, before)| before.is_some()))
+        self.display
+            .tiles(1, 1)
+            .any(|(pane, _)| self.display.sizes(pane).is_some_and(|(_, before)| before.is_some()))
     }
 
     fn is_full_screen(&self) -> bool {

@@ -54,11 +54,11 @@ mod screenshot;
 mod server;
 mod window;
 
+#[cfg(unix)]
+pub use display::WorkerPane;
 pub use display::{
     Colours, Display, Layout, Matrix, PaneOptions, PaneStatus, Picture, Seen, Shown, TensorPane,
 };
-#[cfg(unix)]
-pub use display::WorkerPane;
 pub use framelane::ring::Policy;
 pub use gpu::{AdapterInfo, adapters};
 pub use link::WindowStatus;

@@ -205,9 +205,7 @@ fn info_parts(painter: &Painter, info: &Info, room: f32) -> Vec<(String, Color32
 
 /// Of a plate with these parts.
 fn width(painter: &Painter, parts: &[(String, Color32)]) -> f32 {
-    let one = |text: &String| {
-        painter.layout_no_wrap(text.clone(), FontId::proportional(SIZE), TEXT).size().x
-    };
+    let one = |text: &String| painter.layout_no_wrap(text.clone(), FontId::proportional(SIZE), TEXT).size().x;
     parts.iter().map(|(text, _)| one(text) + GAP).sum::<f32>() - GAP + 2.0 * PADDING.x
 }
 
@@ -255,14 +253,10 @@ fn paint_divider(painter: &Painter, tile: egui::Rect, scale: f32, divider: &Divi
     let to_points = |n: f64| (n / f64::from(scale)) as f32;
     let (x, placed) = (to_points(divider.x), divider.placed);
     // What lies beyond the tile is not seen, nor are the marks to lie there.
-    let (top, bottom) = (
-        to_points(placed.y).max(tile.top()),
-        to_points(placed.y + placed.height).min(tile.bottom()),
-    );
-    let (left, right) = (
-        to_points(placed.x).max(tile.left()),
-        to_points(placed.x + placed.width).min(tile.right()),
-    );
+    let (top, bottom) =
+        (to_points(placed.y).max(tile.top()), to_points(placed.y + placed.height).min(tile.bottom()));
+    let (left, right) =
+        (to_points(placed.x).max(tile.left()), to_points(placed.x + placed.width).min(tile.right()));
 
     let line =
         |width: f32, color| painter.line_segment([pos2(x, top), pos2(x, bottom)], Stroke::new(width, color));
@@ -495,7 +489,6 @@ mod tests {
             ..Content::default()
         });
     }
-
 
     #[test]
     fn long_names_keep_both_ends() {

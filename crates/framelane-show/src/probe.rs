@@ -25,9 +25,9 @@ pub(crate) fn adapter(
     uuid: Option<[u8; 16]>,
 ) -> Result<wgpu::Adapter> {
     let mut probe = Probe { instance, uuid, found: None };
-    events.run_app_on_demand(&mut probe).map_err(|e| {
-        Error::new(ErrorKind::Device, format!("the display server failed: {e}")).because(e)
-    })?;
+    events
+        .run_app_on_demand(&mut probe)
+        .map_err(|e| Error::new(ErrorKind::Device, format!("the display server failed: {e}")).because(e))?;
     probe.found.unwrap_or_else(|| {
         Err(Error::new(ErrorKind::Device, "the display server does not let a program begin"))
     })
@@ -36,14 +36,15 @@ pub(crate) fn adapter(
 impl Probe<'_> {
     fn find(&self, events: &ActiveEventLoop) -> Result<wgpu::Adapter> {
         let failed = |e: String| {
-            Error::new(ErrorKind::Unsupported, format!("no window can be opened: {}", crate::server::plain(&e)))
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("no window can be opened: {}", crate::server::plain(&e)),
+            )
         };
         let hidden = Window::default_attributes().with_visible(false);
         let window = events.create_window(hidden).map_err(|e| failed(e.to_string()).because(e))?;
-        let surface = self
-            .instance
-            .create_surface(Arc::new(window))
-            .map_err(|e| failed(e.to_string()).because(e))?;
+        let surface =
+            self.instance.create_surface(Arc::new(window)).map_err(|e| failed(e.to_string()).because(e))?;
         let shows = |adapter: &wgpu::Adapter| adapter.is_surface_supported(&surface);
         let same = |adapter: &wgpu::Adapter| self.uuid.is_some() && interop::uuid(adapter) == self.uuid;
         gpu::choose(self.instance, |adapter| same(adapter) && shows(adapter))

@@ -29,7 +29,8 @@ impl Rect {
 
     /// Whether the point lies in it.
     pub(crate) fn contains(&self, x: f64, y: f64) -> bool {
-        let within = |at: f64, from: u32, length: u32| (0.0..f64::from(length)).contains(&(at - f64::from(from)));
+        let within =
+            |at: f64, from: u32, length: u32| (0.0..f64::from(length)).contains(&(at - f64::from(from)));
         within(x, self.x, self.width) && within(y, self.y, self.height)
     }
 }

@@ -50,7 +50,13 @@ impl Canvas {
     }
 
     /// What is drawn for `after`, and left of the divider `before`.
-    fn render(&mut self, after: Rgb<'_>, before: Option<Rgb<'_>>, target: ImageSize, split: Option<f32>) -> Vec<u8> {
+    fn render(
+        &mut self,
+        after: Rgb<'_>,
+        before: Option<Rgb<'_>>,
+        target: ImageSize,
+        split: Option<f32>,
+    ) -> Vec<u8> {
         self.show(after, before).unwrap();
         self.display.set_split(split);
         assert_eq!(self.display.present(target).unwrap(), 1);
@@ -244,7 +250,9 @@ fn zoomed_to_the_pixel() {
     let (shape, target) = (size(40, 30), size(33, 21));
     let rgb = picture(shape, 3);
     canvas.render((&rgb, shape), None, target, None);
-    for (scale, x, y) in [(1.0, 20.0, 15.0), (1.0, 0.0, 30.0), (4.0, 20.0, 15.0), (7.0, 3.5, 29.0), (64.0, 12.5, 8.5)] {
+    for (scale, x, y) in
+        [(1.0, 20.0, 15.0), (1.0, 0.0, 30.0), (4.0, 20.0, 15.0), (7.0, 3.5, 29.0), (64.0, 12.5, 8.5)]
+    {
         canvas.display.set_zoom(0, Zoom::At { scale, x, y }).unwrap();
         assert_eq!(canvas.display.present(target).unwrap(), 0, "no picture is new");
         let got = canvas.display.read().unwrap().unwrap();
@@ -277,7 +285,8 @@ fn what_became_of_a_picture_is_told() {
         let tell = tell.clone();
         let picture = Picture::new(TensorView::new(&buffer, 0, &spec).unwrap());
         let then = move |seen| tell.send((n, seen)).unwrap();
-        let shown = canvas.pane.show_then(&canvas.stream, &picture, &FrameMeta::new("test", n), then).unwrap();
+        let shown =
+            canvas.pane.show_then(&canvas.stream, &picture, &FrameMeta::new("test", n), then).unwrap();
         canvas.stream.synchronize("the test's picture").unwrap();
         shown
     };

@@ -9,9 +9,9 @@ use framelane::Result;
 use framelane::device::Device;
 use framelane::frame::ImageSize;
 use framelane::ring::Policy;
-use framelane_media::{Sink, SinkSpec, create};
 #[cfg(unix)]
 use framelane::share::WorkerOptions;
+use framelane_media::{Sink, SinkSpec, create};
 #[cfg(unix)]
 use framelane_show::WorkerPane;
 use framelane_show::{PaneOptions, Window, WindowOptions};

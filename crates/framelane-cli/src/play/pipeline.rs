@@ -85,7 +85,8 @@ pub fn lanes(
     let lanes = runs.iter().map(|run| run.lanes).max().unwrap_or(1);
     let in_flight = runs.iter().map(|run| run.in_flight()).sum::<usize>().max(lanes);
     let recorder = Some(tally.recorder.clone());
-    Lanes::new(device, model, lanes::Options { in_flight, recorder, ..lanes::Options::new(lanes) }).map(Arc::new)
+    Lanes::new(device, model, lanes::Options { in_flight, recorder, ..lanes::Options::new(lanes) })
+        .map(Arc::new)
 }
 
 /// A run that goes on.
@@ -227,12 +228,10 @@ impl Running {
                 let stream = stream("read back")?;
                 let copying = tally.recorder.group(Stage::Copy, 1);
                 let (writer, reader) =
-                    ring::ring(
-                        ring::Options::fixed("results", Policy::Fifo, STAGED),
-                        |_| Ok(Default::default()),
-                    )?;
-                let thread =
-                    spawn("read back", stop, move || read_back(&jobs, &writer, &stream, &copying))?;
+                    ring::ring(ring::Options::fixed("results", Policy::Fifo, STAGED), |_| {
+                        Ok(Default::default())
+                    })?;
+                let thread = spawn("read back", stop, move || read_back(&jobs, &writer, &stream, &copying))?;
                 (Some(thread), spawn("target", stop, move || write(&reader, sink, &writing, &stopped))?)
             }
         };

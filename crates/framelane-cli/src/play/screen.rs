@@ -6,10 +6,10 @@ use super::stop::{Stop, Why};
 use super::tally::Fate;
 use framelane::device::Stream;
 use framelane::frame::FrameMeta;
-use framelane::stats::{Group, Stage};
-use framelane::{Batch, Error, ErrorKind, Result};
 #[cfg(unix)]
 use framelane::share as there;
+use framelane::stats::{Group, Stage};
+use framelane::{Batch, Error, ErrorKind, Result};
 #[cfg(unix)]
 use framelane_show::WorkerPane;
 use framelane_show::{Layout, Pace, Picture, Seen, Shown, TensorPane};
@@ -142,7 +142,13 @@ impl There {
         }
     }
 
-    fn show(&mut self, stream: &Stream, picture: &Picture<'_>, meta: &FrameMeta, fate: &Fate) -> Result<bool> {
+    fn show(
+        &mut self,
+        stream: &Stream,
+        picture: &Picture<'_>,
+        meta: &FrameMeta,
+        fate: &Fate,
+    ) -> Result<bool> {
         match self.pane.show(stream, picture, meta)? {
             there::Shown::Shown => self.settle(true),
             there::Shown::Replaced => self.settle(false),

@@ -94,3 +94,50 @@ fn several_inputs_are_shown_side_by_side() {
         assert_eq!(window["shown"].as_u64().unwrap() + window["hidden"].as_u64().unwrap(), 24);
     }
 }
+
+/// Two processes show in the window of a third, which is stopped: they are told, and end well.
+#[cfg(target_os = "linux")]
+#[test]
+fn processes_show_in_anothers_window() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let test = "processes_show_in_anothers_window";
+    let Some(screen) = Screen::start() else { return skip(test, "there is no Xvfb") };
+    let folder = tempfile::tempdir().unwrap();
+    let here = |args: &[&str]| {
+        let mut command = framelane(args);
+        command.env("DISPLAY", &screen.name).env("XDG_RUNTIME_DIR", folder.path());
+        command
+    };
+    let nobody = run(&mut here(&["play", "testsrc", "--to", "socket:wall", "--model", "none"]));
+    assert!(nobody.err.contains("wall") && nobody.code == Some(1), "{}", nobody.err);
+
+    let mut window = here(&["window", "wall", "--size", "320x200"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(window.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = said.by_ref().find(|line| line.starts_with("listens") || line.contains("cannot be opened"));
+    if first.as_ref().is_none_or(|line| line.contains("cannot be opened")) {
+        let _ = window.wait();
+        return skip(test, &first.unwrap_or_default());
+    }
+    let inputs = ["testsrc:64x48@30", "testsrc:32x32@60"];
+    let play = ["play", inputs[0], inputs[1], "--to", "socket:wall", "--model", "none", "--json", "-"];
+    let short = run(here(&play).args(["--frames", "10"])).ok();
+    assert!(short.err.contains("shared-memory, then host-upload ("), "{}", short.err);
+    let [read, out, dropped, failed] = short.figures().frames();
+    assert_eq!((read, out + dropped, failed), (20, 20, 0));
+    assert!(out > 0);
+
+    // Without an end; the window's decides.
+    let endless = here(&play).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = i32::try_from(window.id()).unwrap();
+    let mut worker =
+        here(&["play", "testsrc:64x48@60", "--frames", "60", "--to", "socket:wall", "--model", "none"]);
+    run(&mut worker).ok();
+    std::process::Command::new("kill").arg(id.to_string()).status().unwrap();
+    assert_eq!(window.wait().unwrap().code(), Some(128 + 15));
+    let rest: Vec<String> = said.collect();
+    assert!(rest.iter().filter(|line| line.contains(" shown, ")).count() >= 2, "{rest:?}");
+    let ended = endless.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{err}");
+}

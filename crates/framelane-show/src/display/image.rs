@@ -1,7 +1,7 @@
 //! The memory of a display's slots: where a producer's kernel writes a picture, and the presenter finds it.
 
-use crate::gpu::Gpu;
 use super::picture::Plan;
+use crate::gpu::Gpu;
 use crate::interop::Exportable;
 use framelane::device::{Buffer, Device, Memory};
 use framelane::frame::ImageSize;

@@ -28,9 +28,9 @@ mod worker;
 
 pub(crate) use compose::Target;
 pub(crate) use image::pitch;
-pub(crate) use tiles::grid;
 pub use pane::{PaneOptions, Shown, TensorPane};
 pub use picture::{Colours, Layout, Matrix, Picture};
+pub(crate) use tiles::grid;
 pub use watch::Seen;
 #[cfg(unix)]
 pub use worker::WorkerPane;

@@ -2,8 +2,8 @@
 
 use framelane::device::{Access, Buffer, Stream};
 use framelane::frame::ImageSize;
-use framelane::framelane_cuda::{self, DeviceBuffer, Place};
 use framelane::framelane_cuda::kernels::{self, Element, Nv12ToPicture, Order, ToPicture, twin};
+use framelane::framelane_cuda::{self, DeviceBuffer, Place};
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Error, ErrorKind, Result, TensorView};
 use std::ops::Range;
@@ -314,7 +314,9 @@ pub(crate) fn enqueue(
             };
             how.on_cuda(stream, from, range.start, to, at)
         }),
-        None => stream.launch("show", &accesses, move |kernel| how.on_host(kernel.inputs[0], kernel.outputs[0])),
+        None => {
+            stream.launch("show", &accesses, move |kernel| how.on_host(kernel.inputs[0], kernel.outputs[0]))
+        }
     }
 }
 

@@ -192,7 +192,10 @@ impl Place {
                     self.ended = worker.ended().map(str::to_owned);
                 }
                 match taken {
-                    Some(frame) if image::check_size(gpu, frame.size(), frame.pitch() * frame.size().height).is_err() => {
+                    Some(frame)
+                        if image::check_size(gpu, frame.size(), frame.pitch() * frame.size().height)
+                            .is_err() =>
+                    {
                         *refused += 1;
                         None
                     }
@@ -211,7 +214,15 @@ impl Place {
                         frame.copy_to(bytes)?;
                         let pixels = upload(gpu, &mut self.uploaded, bytes);
                         let meta = frame.meta().clone();
-                        Some(Current { pixels, size, before: None, meta, told: None, seen: false, lease: None })
+                        Some(Current {
+                            pixels,
+                            size,
+                            before: None,
+                            meta,
+                            told: None,
+                            seen: false,
+                            lease: None,
+                        })
                     }
                     None => None,
                 }
@@ -226,8 +237,11 @@ impl Place {
         if let Some(old) = self.picture.replace(current)
             && !old.seen
         {
-            let (count, fate) =
-                if visible { (&mut self.overtaken, Seen::Overtaken) } else { (&mut self.hidden, Seen::Hidden) };
+            let (count, fate) = if visible {
+                (&mut self.overtaken, Seen::Overtaken)
+            } else {
+                (&mut self.hidden, Seen::Hidden)
+            };
             *count += 1;
             old.tell(fate);
         }
@@ -246,7 +260,14 @@ impl Place {
         let placed = self.placed(tile);
         let scene = self.picture.as_ref().zip(placed).map(|(picture, placed)| {
             let sharp = matches!(self.zoom, Zoom::At { scale, .. } if scale >= SHARP);
-            Scene { pixels: &picture.pixels, size: picture.size, before: picture.before, placed, sharp, split }
+            Scene {
+                pixels: &picture.pixels,
+                size: picture.size,
+                before: picture.before,
+                placed,
+                sharp,
+                split,
+            }
         });
         compose.draw(gpu, pass, &mut self.part, target, tile, scene.as_ref());
     }
@@ -297,7 +318,8 @@ impl Place {
 
     /// Where the pixel at (`x`, `y`) is: in this buffer, at this byte.
     pub fn pixel(&self, x: usize, y: usize) -> Option<(&wgpu::Buffer, usize)> {
-        let picture = self.picture.as_ref().filter(|picture| x < picture.size.width && y < picture.size.height)?;
+        let picture =
+            self.picture.as_ref().filter(|picture| x < picture.size.width && y < picture.size.height)?;
         Some((&picture.pixels, y * image::pitch(picture.size.width) + 4 * x))
     }
 
@@ -363,7 +385,8 @@ impl Current {
             ForPresenter::Host(memory) => {
                 let bytes = memory.read_host()?;
                 let both = [(size, 0)].into_iter().chain(before);
-                let end = both.map(|(size, at)| at + image::pitch(size.width) * size.height).max().unwrap_or(0);
+                let end =
+                    both.map(|(size, at)| at + image::pitch(size.width) * size.height).max().unwrap_or(0);
                 (upload(gpu, uploaded, &bytes[..end]), None)
             }
         };

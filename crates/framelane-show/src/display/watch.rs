@@ -58,7 +58,12 @@ pub(super) struct Watch {
 
 impl Watch {
     pub fn new(link: Option<Arc<Link>>) -> Arc<Self> {
-        Arc::new(Self { closed: Mutex::new(false), changed: Condvar::new(), ended: AtomicUsize::new(0), link })
+        Arc::new(Self {
+            closed: Mutex::new(false),
+            changed: Condvar::new(),
+            ended: AtomicUsize::new(0),
+            link,
+        })
     }
 
     /// There is a picture.

@@ -219,7 +219,9 @@ impl WorkerPane {
         let mut begun = false;
         let show = |(from, range): (&Buffer, Range<usize>)| {
             stream.launch_on_cuda("show", &[Access::read(from, range)], |stream, places| {
-                let [(Place::Device(from), at)] = places else { unreachable!("what is not device memory was staged") };
+                let [(Place::Device(from), at)] = places else {
+                    unreachable!("what is not device memory was staged")
+                };
                 how.on_cuda(stream, from, at.start, to, 0)?;
                 begun = true;
                 stream.write_value(page, done_at, number)

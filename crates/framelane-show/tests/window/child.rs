@@ -58,11 +58,15 @@ pub fn main(args: &[String]) {
 /// A process that shows in another's window: `frame N`.
 fn worker(window: &str) {
     use framelane::share::{Pixels, Worker, WorkerOptions};
-    let mut worker = Worker::attach(window, "worker", WorkerOptions::for_size(SIZE)).expect("the window listens");
+    let mut worker =
+        Worker::attach(window, "worker", WorkerOptions::for_size(SIZE)).expect("the window listens");
     for line in std::io::stdin().lines().map_while(std::result::Result::ok) {
         let n = line.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number");
         let meta = FrameMeta::new("a process", n);
-        println!("frame {n} {:?}", worker.show(Pixels::Rgb(&picture(n)), SIZE, &meta).expect("a frame is shown"));
+        println!(
+            "frame {n} {:?}",
+            worker.show(Pixels::Rgb(&picture(n)), SIZE, &meta).expect("a frame is shown")
+        );
     }
 }
 
