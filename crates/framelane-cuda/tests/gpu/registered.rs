@@ -107,10 +107,12 @@ fn memory_that_is_dropped_stays_until_its_work_is_done() {
 fn values_lie_inside_the_memory_at_whole_words() {
     let Some(context) = gpu() else { return };
     let stream = stream(&context);
-    let memory = DeviceBuffer::new(&context, 64).unwrap();
-    for at in [60, 64, usize::MAX - 7, 4, 1] {
+    let (ours, descriptor) = Mapped::create("page", PAGE).unwrap();
+    let there = Mapped::open(&descriptor, PAGE).unwrap();
+    let memory = DeviceBuffer::over_mapped(&context, Arc::new(ours)).unwrap();
+    for at in [PAGE - 4, PAGE, usize::MAX - 7, 4, 1] {
         assert_eq!(stream.write_value(&memory, at, 1).unwrap_err().kind(), Kind::Argument, "{at}");
     }
-    stream.write_value(&memory, 56, 0x0102_0304_0506_0708).unwrap();
-    assert_eq!(crate::download(&stream, &memory)[56..], [8, 7, 6, 5, 4, 3, 2, 1]);
+    stream.write_value(&memory, PAGE - 8, 0x0102_0304_0506_0708).unwrap();
+    await_value(&there, PAGE / 8 - 1, 0x0102_0304_0506_0708);
 }
