@@ -88,7 +88,7 @@ impl WorkerPane {
     ///
     /// # Errors
     /// As [`Worker::attach`]; [`ErrorKind::Argument`] for too few slots ([`WorkerOptions::for_device`]); of the driver, if
-    /// it reaches no memory of the host that two processes map.
+    /// its streams reach no memory of the host that two processes map.
     pub fn attach(window: &str, name: &str, device: &Device, options: WorkerOptions) -> Result<Self> {
         let cuda = device.cuda_context().map(|cuda| cuda.info().uuid);
         if cuda.is_some() && options.slots < Self::LEAST_ON_CUDA {
@@ -275,6 +275,9 @@ impl Mapped {
             }
         };
         let page = DeviceBuffer::over_mapped(cuda, memory.page().clone())?;
+        // Whether streams of this device can write values there is found out now and not behind the first picture. The
+        // page's first word is nobody's.
+        framelane::framelane_cuda::Stream::new(cuda, 0)?.write_value(&page, 0, 0)?;
         Ok(Some(Self { memory, page, slots }))
     }
 }
