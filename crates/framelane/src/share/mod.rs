@@ -2,7 +2,8 @@
 //!
 //! A worker that dies takes nothing with it but its own pane; a window that dies is told to its workers by a value, and
 //! they go on. Frames travel through shared memory: the worker writes a picture once, the window copies it once to where
-//! its display uploads from. Only names, sizes and descriptors go through a socket, and nothing at all for a frame.
+//! its display uploads from; or, in a GPU's memory that both have, the window's display draws out of where the worker wrote.
+//! Only names, sizes and descriptors go through a socket, and nothing at all for a frame.
 //!
 //! ```no_run
 //! use framelane::frame::{FrameMeta, ImageSize};
