@@ -3,8 +3,8 @@
 
 use crate::gpu::Gpu;
 use crate::interop::Exportable;
-use framelane::Result;
 use framelane::share::{DeviceSlots, Offer, Owned, Provider, Taken, Wanted};
+use framelane::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// A worker's slots, as the adapter sees them.
@@ -33,6 +33,12 @@ pub(super) fn through_host(gpu: &Gpu, why: &str) -> String {
 }
 
 fn slots(gpu: &Gpu, wanted: &Wanted) -> Result<(DeviceSlots, Owned)> {
+    if wanted.slot_bytes as u64 > gpu.max_read {
+        // To bind one would be an error of the whole display.
+        let (bytes, adapter, most) = (wanted.slot_bytes, &gpu.adapter, gpu.max_read);
+        let text = format!("slots of {bytes} bytes are wanted, and {adapter} draws out of {most} at most");
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
     let mut slots = DeviceSlots { descriptors: Vec::new(), allocated: 0 };
     let mut buffers = Vec::new();
     for _ in 0..wanted.slots {
@@ -58,8 +64,7 @@ mod tests {
     use crate::display::Display;
     use framelane::device::Device;
     use framelane::frame::{FrameMeta, ImageSize};
-    use framelane::share::{Begun, Listener, Pixels, Shown, Worker, WorkerOptions};
-    use framelane::{Error, ErrorKind};
+    use framelane::share::{Begun, Limits, Listener, MAX_SLOT_BYTES, Pixels, Shown, Worker, WorkerOptions};
     use std::time::Duration;
 
     const SIZE: ImageSize = ImageSize { width: 40, height: 20 };
@@ -79,9 +84,9 @@ mod tests {
         }
     }
 
-    fn attach(display: &mut Display, window: &str, options: WorkerOptions) -> (Result<Worker, Error>, usize) {
-        let mut listener = Listener::bind(&format!("test-lend-{window}-{}", std::process::id())).unwrap();
-        let name = listener.path().file_name().unwrap().to_str().unwrap().to_owned();
+    fn attach(display: &mut Display, window: &str, options: WorkerOptions) -> (Result<Worker>, usize) {
+        let name = format!("test-lend-{window}-{}", std::process::id());
+        let mut listener = Listener::bind_with(&name, Limits { slot_bytes: MAX_SLOT_BYTES / 2 }).unwrap();
         std::thread::scope(|s| {
             let worker = s.spawn(move || Worker::attach(&name, "pane", options));
             let at = display.accept(&mut listener, LIMIT).unwrap().expect("a worker attaches");
@@ -157,7 +162,7 @@ mod tests {
         assert!(slots.allocated > first && slots.allocated >= 700 * 500 * 4);
         assert_eq!((worker.counts().grown, display.panes()[at].presented), (1, 1));
         // More than a worker is allowed is refused in words, and the pane goes on.
-        let huge = ImageSize { width: 60_000, height: 2000 };
+        let huge = ImageSize { width: 60_000, height: 2500 };
         let refused = std::thread::scope(|s| {
             let asking = s.spawn(|| worker.begin(huge, &FrameMeta::new("device", 2)).map(|_| ()));
             while !asking.is_finished() {
@@ -167,6 +172,29 @@ mod tests {
         });
         assert!(refused.to_string().contains("this window allows"), "{refused}");
         assert!(worker.is_open().unwrap());
+    }
+
+    /// To draw out of more than the adapter can would be an error of the whole display.
+    #[test]
+    fn slots_that_the_adapter_cannot_draw_out_of_are_in_memory_of_the_host() {
+        let Some((mut display, uuid)) = display() else { return };
+        let Ok(most @ ..=0x1000_0000) = usize::try_from(display.gpu.max_read) else {
+            return skip("this adapter draws out of as much as a window allows");
+        };
+        let options = WorkerOptions {
+            device: Some(uuid),
+            slots: 2,
+            slot_bytes: most + 1,
+            ..WorkerOptions::for_device(SIZE)
+        };
+        let (worker, at) = attach(&mut display, "large", options);
+        let mut worker = worker.unwrap();
+        assert!(worker.way().contains(&format!("draws out of {most} at most")), "{}", worker.way());
+        let rgb = [5; SIZE.width * SIZE.height * 3];
+        let shown = worker.show(Pixels::Rgb(&rgb), SIZE, &FrameMeta::new("bytes", 1)).unwrap();
+        assert_eq!(shown, Shown::Shown);
+        display.present(SIZE).unwrap();
+        assert_eq!((display.read().unwrap().unwrap(), display.panes()[at].presented), (rgb.to_vec(), 1));
     }
 
     #[test]

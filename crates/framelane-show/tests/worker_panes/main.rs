@@ -15,10 +15,12 @@ mod processes;
 mod test_device;
 mod work;
 
-use framelane::device::Device;
+use framelane::device::{Buffer, Device, Memory, Stream};
 use framelane::frame::ImageSize;
-use framelane::share::{Listener, Shown};
-use framelane_show::{Display, PaneOptions};
+use framelane::share::{Listener, Shown, WorkerOptions};
+use framelane::tensor::{DType, TensorSpec};
+use framelane::{ErrorKind, TensorView};
+use framelane_show::{Display, PaneOptions, Picture, WorkerPane};
 use pictures::{PICTURES, SMALL, Tensor};
 use processes::{LIMIT, Process, window_name};
 use std::time::Instant;
@@ -237,4 +239,50 @@ fn s17_processes_without_rights_over_each_other() {
     worker.ends_well();
     child.ends_well();
     println!("{path}");
+}
+
+/// S3: what is no picture is refused with a sentence, costs no slot, and the next picture is shown.
+#[test]
+fn what_is_no_picture_is_refused() {
+    let Some((device, mut display, mut listener, window)) = start("refused") else { return };
+    let mut work = std::thread::scope(|s| {
+        let attaching = s.spawn(|| work::Work::attach(&device, &window, "worker"));
+        assert_eq!(display.accept(&mut listener, LIMIT).unwrap(), Some(0));
+        attaching.join().unwrap()
+    });
+    let wrong = TensorSpec::new(DType::I32, [5, 6, 3]);
+    let memory = device.alloc(wrong.bytes(), Memory::Device).unwrap();
+    let right = TensorSpec::new(DType::U8, [5, 6, 3]);
+    let elsewhere = Device::host();
+    let theirs = elsewhere.stream("elsewhere").unwrap();
+    for n in 0..20 {
+        let refused =
+            |stream: &Stream, memory: &Buffer, spec: &TensorSpec, work: &mut work::Work, says: &str| {
+                let picture = Picture::new(TensorView::new(memory, 0, spec).unwrap());
+                let error = work.pane.show(stream, &picture, &pictures::meta(n)).unwrap_err();
+                assert!(error.kind() == ErrorKind::Argument && error.to_string().contains(says), "{error}");
+            };
+        let stream = work.stream.clone();
+        refused(&stream, &memory, &wrong, &mut work, "u8, f16, bf16 or f32");
+        refused(&theirs, &memory, &right, &mut work, "not of stream \"elsewhere\"");
+        // The tensor of a foreign device comes as far as the kernel, and its slot is given back.
+        let foreign = elsewhere.alloc(right.bytes(), Memory::Device).unwrap();
+        refused(&stream, &foreign, &right, &mut work, "of another device");
+    }
+    assert_ne!(work.show_number(7), Shown::Dropped);
+    present_until(&mut display, SMALL, "the right one is shown", |display| {
+        display.panes()[0].picture.as_ref().is_some_and(|meta| meta.index == 7)
+    });
+    assert_eq!(work.pane.counts().dropped, 0);
+    let few = WorkerPane::attach(&window, "few", &device, WorkerOptions::for_size(SMALL));
+    if device.cuda_context().is_some() {
+        assert!(few.unwrap_err().to_string().contains("at least 5"));
+    } else {
+        assert_eq!(
+            few.unwrap_err().kind(),
+            ErrorKind::Timeout,
+            "on the host few are enough, and nobody answers"
+        );
+    }
+    assert_eq!(device.hazards(), []);
 }
