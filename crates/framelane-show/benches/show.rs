@@ -15,6 +15,8 @@ use framelane::ring::Policy;
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Result, TensorView};
 use framelane_show::{Display, PaneOptions, Picture, Shown, TensorPane};
+#[path = "latency/mod.rs"]
+mod latency;
 #[cfg(target_os = "linux")]
 #[path = "worker/mod.rs"]
 mod worker;
@@ -80,6 +82,10 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         rows.push(format!(
             "{width:>4} x {height:<5} fifo, a frame from show to drawn: {took:.0} µs each, in order: {order}"
         ));
+        for (name, refresh) in [("240 Hz", REFRESH), ("without a pace", Duration::ZERO)] {
+            let told = latency::measure(&frame, &device, refresh)?;
+            rows.push(format!("{width:>4} x {height:<5} latency, presenter {name}: {told}"));
+        }
         #[cfg(target_os = "linux")]
         rows.extend(frame.opengl(&device, kernel)?);
         let memory = frame.memory(&device)?;

@@ -311,6 +311,17 @@ impl Display {
         self.polled(wgpu::PollType::Poll)
     }
 
+    /// Wait until all that was presented is drawn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Device`] if the adapter fails, or does not finish within 20 seconds.
+    pub fn synchronize(&mut self) -> Result<()> {
+        while let Some(oldest) = self.in_flight.pop_front() {
+            self.wait(oldest)?;
+        }
+        Ok(())
+    }
+
     fn wait(&self, submission: wgpu::SubmissionIndex) -> Result<()> {
         self.polled(wgpu::PollType::Wait { submission_index: Some(submission), timeout: Some(PATIENCE) })
     }
