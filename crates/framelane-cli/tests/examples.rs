@@ -18,7 +18,14 @@ fn run(name: &str) -> Option<String> {
     assert_fresh(&program);
     let start = Instant::now();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let output = Command::new(&program).current_dir(root).output().unwrap();
+    let mut command = Command::new(&program);
+    // Nobody watches, and nobody has the time.
+    command
+        .env_remove("DISPLAY")
+        .env_remove("WAYLAND_DISPLAY")
+        .env_remove("WAYLAND_SOCKET")
+        .env("FRAMES", "30");
+    let output = command.current_dir(root).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {}\n{text}{errors}", output.status);
@@ -123,6 +130,18 @@ fn display() {
     assert_says(&text, " overtaken; now frame 99 of waves");
     // 99 × 2; the first colour of the map, and nearly its last.
     assert_says(&text, "left [198, 198, 198], right from [48, 18, 59] to [");
+}
+
+/// There is no screen for the tests, so that it draws into memory.
+#[test]
+fn window() {
+    if let Err(why) = framelane_show::Display::offscreen(&framelane::device::Device::host()) {
+        return skip::skip(why);
+    }
+    let Some(text) = run("08-window") else { return };
+    assert_says(&text, "no window: there is no screen");
+    assert_says(&text, " shown, ");
+    assert_says(&text, "left of the divider [");
 }
 
 #[test]
