@@ -1,7 +1,7 @@
 //! A window's life: what it does at each event of the display server and of its panes.
 
 use crate::display::Display;
-use crate::hand::Hand;
+use crate::hand::{Hand, Pixel};
 use crate::keys::{self, Action};
 use crate::link::{Link, Message, Wake};
 use crate::overlay::{Content, Info, Value};
@@ -34,6 +34,9 @@ const MESSAGE: Duration = Duration::from_millis(3500);
 /// Pictures of which nobody tells, a GPU's and other processes', are looked for as often: twice in a fast refresh.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// Steps of the wheel that one event of it counts for, at most.
+const MOST_STEPS: f64 = 3.0;
+
 pub(crate) struct App {
     options: WindowOptions,
     link: Arc<Link>,
@@ -50,8 +53,8 @@ pub(crate) struct App {
     help: bool,
     /// Mouse, divider, zoom.
     hand: Hand,
-    /// The pixel that was read back last, and of which picture.
-    value: Option<(Asked, [u8; 3])>,
+    /// The pixel that was read back last, and of which picture: the one that its pane had shown so many before.
+    value: Option<(Pixel, u64, [u8; 3])>,
     /// Nobody can see the window.
     covered: bool,
     /// Times in a row that the surface gave nothing to draw into, for the same reason or because it is slow.
@@ -71,15 +74,6 @@ pub(crate) struct App {
     drawn: u64,
     closed_by_user: bool,
     failed: Result<()>,
-}
-
-/// A pixel of one picture: pane, column, row, and how many pictures the pane had shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asked {
-    pane: usize,
-    x: usize,
-    y: usize,
-    presented: u64,
 }
 
 impl App {
@@ -332,21 +326,21 @@ impl App {
 
     /// The pixel under the mouse. Read back only if it is another one, or of another picture.
     fn value(&mut self, width: u32, height: u32) -> Result<Option<Value>> {
-        let Some((pane, x, y, pixel)) = self.hand.pixel(&self.display, width, height) else {
+        let Some((pixel, placed)) = self.hand.pixel(&self.display, width, height) else {
             self.value = None;
             return Ok(None);
         };
+        let Pixel { pane, before, x, y } = pixel;
         let presented = self.display.panes().get(pane).map_or(0, |status| status.presented);
-        let asked = Asked { pane, x, y, presented };
         let rgb = match self.value {
-            Some((of, rgb)) if of == asked => rgb,
+            Some((of, shown, rgb)) if (of, shown) == (pixel, presented) => rgb,
             _ => {
-                let Some(rgb) = self.display.read_pixel(pane, x, y)? else { return Ok(None) };
+                let Some(rgb) = self.display.read_pixel_of(pane, before, x, y)? else { return Ok(None) };
                 rgb
             }
         };
-        self.value = Some((asked, rgb));
-        Ok(Some(Value { pixel, rgb, text: value_text(x, y, rgb) }))
+        self.value = Some((pixel, presented, rgb));
+        Ok(Some(Value { pixel: placed, rgb, text: value_text(pixel, rgb) }))
     }
 
     fn say(&mut self, text: impl Into<String>) {
@@ -455,6 +449,8 @@ impl App {
             MouseScrollDelta::LineDelta(_, y) => f64::from(y),
             MouseScrollDelta::PixelDelta(by) => by.y / 40.0,
         };
+        // A wheel that was turned over another window may be told of at once, as many steps.
+        let steps = steps.clamp(-MOST_STEPS, MOST_STEPS);
         self.hand.zoom(&mut self.display, width, height, keys::MAGNIFY.powf(steps))?;
         self.redraw();
         Ok(())
@@ -529,7 +525,7 @@ impl App {
         status.readbacks = self.display.readbacks();
         status.paused = self.paused;
         status.split = self.hand.split;
-        status.value = self.value.map(|(asked, rgb)| value_text(asked.x, asked.y, rgb));
+        status.value = self.value.map(|(pixel, _, rgb)| value_text(pixel, rgb));
         status.info = self.info;
         status.help = self.help;
         status.full_screen = self.is_full_screen();
@@ -564,8 +560,9 @@ impl App {
 }
 
 /// `12, 30: 255 128 0`.
-fn value_text(x: usize, y: usize, [r, g, b]: [u8; 3]) -> String {
-    format!("{x}, {y}: {r} {g} {b}")
+fn value_text(Pixel { before, x, y, .. }: Pixel, [r, g, b]: [u8; 3]) -> String {
+    let which = if before { "before " } else { "" };
+    format!("{which}{x}, {y}: {r} {g} {b}")
 }
 
 impl ApplicationHandler<Message> for App {

@@ -20,6 +20,15 @@ pub(crate) struct Hand {
     held: Option<Held>,
 }
 
+/// One pixel of a pane's picture, or of the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pixel {
+    pub(crate) pane: usize,
+    pub(crate) before: bool,
+    pub(crate) x: usize,
+    pub(crate) y: usize,
+}
+
 /// What was taken hold of.
 #[derive(Debug, Clone, Copy)]
 enum Held {
@@ -91,19 +100,18 @@ impl Hand {
         display.tiles(width, height).filter_map(of).collect()
     }
 
-    /// The pixel under the mouse: pane, column, row, and where it lies in the target (left, top, width, height).
-    pub(crate) fn pixel(
-        &self,
-        display: &Display,
-        width: u32,
-        height: u32,
-    ) -> Option<(usize, usize, usize, [f64; 4])> {
+    /// The pixel under the mouse, and where it lies in the target (left, top, width, height).
+    pub(crate) fn pixel(&self, display: &Display, width: u32, height: u32) -> Option<(Pixel, [f64; 4])> {
         let (pane, tile) = self.tile(display, width, height)?;
-        let ((x, y), (size, _)) = (self.cursor?, display.sizes(pane)?);
+        let ((x, y), (after, before)) = (self.cursor?, display.sizes(pane)?);
         let placed = display.placed(pane, tile)?;
+        // Left of the divider it is one of the picture before.
+        let before = before.filter(|_| self.split.is_some_and(|split| x.floor() < placed.column(split)));
+        let size = before.unwrap_or(after);
         let (column, row) = placed.pixel(size, x, y)?;
         let (w, h) = (placed.width / size.width as f64, placed.height / size.height as f64);
-        Some((pane, column, row, [placed.x + column as f64 * w, placed.y + row as f64 * h, w, h]))
+        let pixel = Pixel { pane, before: before.is_some(), x: column, y: row };
+        Some((pixel, [placed.x + column as f64 * w, placed.y + row as f64 * h, w, h]))
     }
 
     /// The pane whose divider is within reach.

@@ -398,8 +398,19 @@ impl Display {
     /// # Errors
     /// As [`Display::read_pane`].
     pub fn read_pixel(&mut self, pane: usize, x: usize, y: usize) -> Result<Option<[u8; 3]>> {
+        self.read_pixel_of(pane, false, x, y)
+    }
+
+    /// As [`Display::read_pixel`], of the picture or of the one `before` it.
+    pub(crate) fn read_pixel_of(
+        &mut self,
+        pane: usize,
+        before: bool,
+        x: usize,
+        y: usize,
+    ) -> Result<Option<[u8; 3]>> {
         let place = self.places.get(pane).ok_or_else(|| no_pane(pane, self.places.len()))?;
-        let Some((pixels, at)) = place.pixel(x, y) else { return Ok(None) };
+        let Some((pixels, at)) = place.pixel(before, x, y) else { return Ok(None) };
         self.readbacks += 1;
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let staging = self.gpu.device.create_buffer(&wgpu::BufferDescriptor {

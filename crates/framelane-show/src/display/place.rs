@@ -316,11 +316,12 @@ impl Place {
         self.picture.as_ref().map(|picture| (picture.size, picture.before.map(|(size, _)| size)))
     }
 
-    /// Where the pixel at (`x`, `y`) is: in this buffer, at this byte.
-    pub fn pixel(&self, x: usize, y: usize) -> Option<(&wgpu::Buffer, usize)> {
-        let picture =
-            self.picture.as_ref().filter(|picture| x < picture.size.width && y < picture.size.height)?;
-        Some((&picture.pixels, y * image::pitch(picture.size.width) + 4 * x))
+    /// Where the pixel at (`x`, `y`) of the picture, or of the one `before` it, is: in this buffer, at this byte.
+    pub fn pixel(&self, before: bool, x: usize, y: usize) -> Option<(&wgpu::Buffer, usize)> {
+        let picture = self.picture.as_ref()?;
+        let (size, start) = if before { picture.before? } else { (picture.size, 0) };
+        let inside = x < size.width && y < size.height;
+        inside.then(|| (&picture.pixels, start + y * image::pitch(size.width) + 4 * x))
     }
 
     pub fn meta(&self) -> Option<&FrameMeta> {

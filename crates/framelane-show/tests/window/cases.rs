@@ -213,7 +213,7 @@ fn zoomed_moved_and_told() {
     stage.client.button(false);
     stage.see("moved", exact(130, 55));
     // What is under the mouse stays there, magnified so that each pixel is a square.
-    (0..12).for_each(|_| stage.client.wheel());
+    (0..12).for_each(|_| stage.client.key('='));
     let (x, y) = (130 + 140, 55 + 125);
     let [r, g, b] = [0, 1, 2].map(|c| picture(4)[(y * SIZE.width + x) * 3 + c]);
     stage.see("magnified", |shot| {
@@ -236,14 +236,23 @@ fn zoomed_moved_and_told() {
     assert_eq!(stage.program.frame(5), "Shown");
     let b = picture(5)[(y * SIZE.width + x) * 3 + 2];
     stage.program.wait_for("value", &format!("{x},_{y}:_{r}_{g}_{b}"));
-    stage.client.key('v');
+    // With a divider left of which the mouse is: the pixel of the picture before, which is half as large.
     stage.client.key('0');
+    stage.program.say("frame 6 before");
+    stage.program.wait_for("shown", "3");
+    stage.client.key('b');
+    stage.client.mouse(stage.window, 60, 100);
+    // 60 and 100 are in the middle of the fields of a chessboard, and 320 columns are shown in 300.
+    let seen = stage.program.wait("the pixel before", |status| status["value"].starts_with("before_64,_"));
+    assert!(seen["value"].ends_with(":_60_90_170") || seen["value"].ends_with(":_40_60_120"), "{seen:?}");
+    stage.client.key('v');
+    stage.client.key('b');
     stage.see("all of it", |shot| {
         let (corner, middle) = (pixel(shot, 0, 0), pixel(shot, 150, 100));
         let wanted = corner == [22, 24, 29] && middle[0].abs_diff(127) <= 2;
         if wanted { Ok(()) } else { Err(format!("{corner:?}, {middle:?}")) }
     });
-    expect_closed_after(stage, 2);
+    expect_closed_after(stage, 3);
 }
 
 fn workers_come_and_go() {
