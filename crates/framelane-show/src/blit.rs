@@ -6,6 +6,17 @@
 use crate::gpu::Gpu;
 use crate::overlay::{Content, Overlay};
 
+/// What is painted.
+pub(crate) struct Painting<'a> {
+    pub(crate) composed: &'a wgpu::TextureView,
+    /// What is written over it.
+    pub(crate) content: &'a Content,
+    /// Width and height, in pixels.
+    pub(crate) size: [u32; 2],
+    /// Pixels a point.
+    pub(crate) scale: f32,
+}
+
 /// Paints surfaces of one format.
 pub(crate) struct Painter {
     layout: wgpu::BindGroupLayout,
@@ -61,18 +72,16 @@ impl Painter {
         Self { layout, pipeline, bound: None, overlay: Overlay::new(gpu, format) }
     }
 
-    /// Let `encoder` paint `surface`, of `size` pixels: `composed`, of the same size, and `content` over it, `scale`
-    /// pixels a point. The commands returned must be submitted before the encoder's.
+    /// Let `encoder` paint `surface`, which is of the picture's size. The commands returned must be submitted before the
+    /// encoder's.
     pub(crate) fn paint(
         &mut self,
         gpu: &Gpu,
         encoder: &mut wgpu::CommandEncoder,
         surface: &wgpu::TextureView,
-        composed: &wgpu::TextureView,
-        content: &Content,
-        size: [u32; 2],
-        scale: f32,
+        picture: &Painting<'_>,
     ) -> Vec<wgpu::CommandBuffer> {
+        let &Painting { composed, content, size, scale } = picture;
         let prepared = self.overlay.prepare(gpu, encoder, content, size, scale);
         let mut pass = encoder.begin_render_pass(&wgpu::RenderPassDescriptor {
             label: Some("blit"),

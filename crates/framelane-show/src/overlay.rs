@@ -343,7 +343,7 @@ fn paint_help(painter: &Painter, screen: egui::Rect, path: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blit::Painter;
+    use crate::blit::{Painter, Painting};
     use crate::display::{Display, PaneOptions, Picture};
     use crate::gpu::FORMAT;
     use crate::readback::Readback;
@@ -402,7 +402,8 @@ mod tests {
         let (composed, content) = (&display.target().unwrap().view, content(&display));
         let size = [extent.width, extent.height];
         let mut painter = Painter::new(gpu, FORMAT);
-        let commands = painter.paint(gpu, &mut encoder, &view, composed, &content, size, scale);
+        let painting = Painting { composed, content: &content, size, scale };
+        let commands = painter.paint(gpu, &mut encoder, &view, &painting);
         let readback = Readback::begin(gpu, &mut encoder, &texture, target);
         gpu.queue.submit(commands.into_iter().chain([encoder.finish()]));
         let rgb = readback.finish(gpu).unwrap();

@@ -1,6 +1,6 @@
 //! One window of the display server and its surface: made, resized, lost and found again.
 
-use crate::blit::Painter;
+use crate::blit::{Painter, Painting};
 use crate::gpu::Gpu;
 use crate::overlay::Content;
 use crate::rect::Rect;
@@ -178,7 +178,8 @@ impl Screen {
         let scale = self.window.scale_factor() as f32;
         let mut encoder = self.gpu.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let surface = target.texture.create_view(&wgpu::TextureViewDescriptor::default());
-        let commands = self.painter.paint(&self.gpu, &mut encoder, &surface, composed, content, size, scale);
+        let painting = Painting { composed, content, size, scale };
+        let commands = self.painter.paint(&self.gpu, &mut encoder, &surface, &painting);
         self.gpu.queue.submit(commands.into_iter().chain([encoder.finish()]));
         self.window.pre_present_notify();
         self.gpu.queue.present(target);

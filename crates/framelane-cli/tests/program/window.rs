@@ -117,7 +117,7 @@ fn processes_show_in_anothers_window() {
     let first = said.by_ref().find(|line| line.starts_with("listens") || line.contains("cannot be opened"));
     if first.as_ref().is_none_or(|line| line.contains("cannot be opened")) {
         let _ = window.wait();
-        return skip(test, &first.unwrap_or_default());
+        return skip(test, first.unwrap_or_default());
     }
     let inputs = ["testsrc:64x48@30", "testsrc:32x32@60"];
     let play = ["play", inputs[0], inputs[1], "--to", "socket:wall", "--model", "none", "--json", "-"];
