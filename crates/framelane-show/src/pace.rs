@@ -9,7 +9,7 @@ const SLACK: Duration = Duration::from_millis(100);
 ///
 /// Pacing lives with whoever feeds a pane, not in the window: only the feeder knows whether its
 /// stream is recorded (paced) or live (shown as it comes). Ask [`Pace::due`] for each frame, wait with
-/// [`Pane::wait_until`](crate::Pane::wait_until), then show.
+/// [`TensorPane::wait_until`](crate::TensorPane::wait_until), then show.
 ///
 /// A frame that comes more than 100 ms late (a slow network, a paused window) moves the clock:
 /// what follows keeps its distance to that frame. A time that runs backwards (a file that starts
