@@ -40,6 +40,8 @@ pub struct WindowFrames {
     pub shown: u64,
     /// Not drawn, because the window was minimised or covered.
     pub hidden: u64,
+    /// Pictures that went through host memory on their way to the window: none where it shares memory with the device.
+    pub host_copies: u64,
 }
 
 /// Which ways were taken.
@@ -111,6 +113,9 @@ impl RunReport {
         line(format!("device      {device}"));
         line(format!("runtime     {runtime}"));
         line(format!("display     {display}"));
+        if let Some(WindowFrames { shown, hidden, host_copies }) = self.window {
+            line(format!("            {host_copies} of {} pictures through host memory", shown + hidden));
+        }
         line(String::new());
         line(paint("1", "stage       workers        busy     waiting   (of each worker)"));
         for stage in stages {
@@ -188,7 +193,7 @@ mod tests {
         RunReport {
             figures: recorder.report(&Counters { to_device: 1_234_567, ..Counters::default() }),
             paths: Paths { device: text("cpu"), runtime: text("tract"), display: text("none") },
-            window: Some(WindowFrames { shown: 0, hidden: 1 }),
+            window: Some(WindowFrames { shown: 0, hidden: 1, host_copies: 0 }),
             input: text("a.mp4"),
             model: text("b.onnx"),
             output: text("none"),
@@ -208,6 +213,7 @@ mod tests {
             "3 in = 1 out + 1 dropped + 1 failed",
             "1 dropped: skipped for a newer frame",
             "1 out, but hidden: the window was minimised or covered",
+            "            0 of 1 pictures through host memory",
             "1.2 MB to the device",
             "network           2",
             "<- bottleneck",
@@ -240,6 +246,7 @@ mod tests {
             "/paths/runtime",
             "/window/shown",
             "/window/hidden",
+            "/window/host_copies",
         ] {
             assert!(json.pointer(at).is_some(), "{at}: {json}");
         }

@@ -280,7 +280,11 @@ impl Describe {
         RunReport {
             figures,
             paths: Paths { device: self.device, runtime: self.runtime, display },
-            window: shown.map(|shown| WindowFrames { shown: shown.shown(), hidden: shown.hidden() }),
+            window: shown.map(|shown| WindowFrames {
+                shown: shown.shown(),
+                hidden: shown.hidden(),
+                host_copies: shown.panes.iter().map(|pane| pane.host_copies).sum(),
+            }),
             input: self.input,
             model: self.model,
             output: self.output,

@@ -62,6 +62,7 @@ fn every_frame_of_a_recording_is_shown() {
         let (shown, hidden) = (window["shown"].as_u64().unwrap(), window["hidden"].as_u64().unwrap());
         assert_eq!(shown + hidden, 30, "each frame out was seen or is counted as hidden");
         assert!(shown > 0, "{window}");
+        assert_eq!(window["host_copies"], 30, "this device is the host");
         let path = figures.0["paths"]["display"].as_str().unwrap();
         assert!(path.starts_with("host-upload"), "{path}");
         // 29 steps at 60 a second, not as fast as the machine can.
