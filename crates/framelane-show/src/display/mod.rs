@@ -98,8 +98,7 @@ pub struct PaneStatus {
     pub dropped: u64,
     /// Pictures that were taken while the window was minimised or covered.
     pub hidden: u64,
-    /// Pictures that went through host memory: those that are there when they are shown, and all on the `host-upload` way
-    /// and of worker processes.
+    /// Pictures that went through host memory: those that are there when they are shown, and all on the `host-upload` way.
     pub host_copies: u64,
     /// Who is on it now.
     pub picture: Option<FrameMeta>,

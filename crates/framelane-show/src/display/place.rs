@@ -63,6 +63,8 @@ enum From {
         bytes: Vec<u8>,
         /// Frames that the adapter cannot draw: they spoil this pane alone.
         refused: u64,
+        /// Frames that were uploaded from memory of the host.
+        uploaded: u64,
     },
 }
 
@@ -97,7 +99,8 @@ impl Place {
         let name = worker.name().into();
         let unasked = || lend::through_host(gpu, "pictures are made by another process");
         let path = worker.way().map_or_else(unasked, str::to_owned).into();
-        Self::of(gpu, name, path, From::Worker { worker: Box::new(worker), bytes: Vec::new(), refused: 0 })
+        let from = From::Worker { worker: Box::new(worker), bytes: Vec::new(), refused: 0, uploaded: 0 };
+        Self::of(gpu, name, path, from)
     }
 
     fn of(gpu: &Gpu, name: Arc<str>, path: Arc<str>, from: From) -> Self {
@@ -185,7 +188,7 @@ impl Place {
                 }
             }
             #[cfg(unix)]
-            From::Worker { worker, bytes, refused } => {
+            From::Worker { worker, bytes, refused, uploaded } => {
                 // Frames first: a worker that has ended leaves its last one.
                 let taken = worker.try_take();
                 if self.ended.is_none() && !worker.poll_alive() {
@@ -212,6 +215,7 @@ impl Place {
                         }
                         bytes.resize(frame.pitch() * size.height, 0);
                         frame.copy_to(bytes)?;
+                        *uploaded += 1;
                         let pixels = upload(gpu, &mut self.uploaded, bytes);
                         let meta = frame.meta().clone();
                         Some(Current {
@@ -353,10 +357,10 @@ impl Place {
                 (counts.shown.load(Ordering::Relaxed), skipped + replaced, host_copies)
             }
             #[cfg(unix)]
-            From::Worker { worker, refused, .. } => {
+            From::Worker { worker, refused, uploaded, .. } => {
                 let counts = worker.counts();
                 let unseen = counts.skipped + counts.spoiled;
-                (counts.taken + unseen, unseen + refused, counts.taken)
+                (counts.taken + unseen, unseen + refused, *uploaded)
             }
         };
         PaneStatus {

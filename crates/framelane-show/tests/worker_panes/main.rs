@@ -135,6 +135,8 @@ fn every_kind_of_picture_is_that_of_the_host() {
         worker.go_on();
         let host_copies: u64 = worker.said("host copies").parse().unwrap();
         assert_eq!(host_copies == 0, path.starts_with("vulkan-shared ("), "{host_copies} by {path}");
+        let ours = display.panes()[0].host_copies;
+        assert_eq!(ours == 0, host_copies == 0, "the display counts {ours}, the worker {host_copies}");
         worker.ends_well();
         drop(pane);
         display = match Display::offscreen(&device) {
