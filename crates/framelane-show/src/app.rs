@@ -34,6 +34,8 @@ const MESSAGE: Duration = Duration::from_millis(3500);
 /// Pictures of which nobody tells, a GPU's and other processes', are looked for as often: twice in a fast refresh.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// Processes that would like to show something are looked for as often.
+const LISTEN: Duration = Duration::from_millis(30);
 /// Steps of the wheel that one event of it counts for, at most.
 const MOST_STEPS: f64 = 3.0;
 
@@ -143,6 +145,7 @@ impl App {
     fn look(&mut self, events: &ActiveEventLoop) -> Result<()> {
         self.admit()?;
         if self.paused {
+            self.display.tend();
             return Ok(());
         }
         self.link.disarm_wake();
@@ -552,8 +555,8 @@ impl App {
         if self.look_at.is_some_and(|at| now >= at) {
             self.look(events)?;
         }
-        let asks = self.listens() || !self.paused && self.display.is_to_be_asked();
-        self.look_at = asks.then_some(now + LOOK);
+        let pictures = (!self.paused && self.display.is_to_be_asked()).then_some(LOOK);
+        self.look_at = pictures.or(self.listens().then_some(LISTEN)).map(|wait| now + wait);
         let message_ends = self.message.as_ref().map(|(_, until)| *until);
         Ok([self.settle_at, self.retry_at, self.look_at, message_ends].into_iter().flatten().min())
     }

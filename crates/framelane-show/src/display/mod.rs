@@ -257,6 +257,11 @@ impl Display {
         self.places.iter_mut().try_for_each(|place| place.refresh(&self.gpu, visible).map(drop))
     }
 
+    /// See which workers are still there, and answer what they ask; nothing is taken.
+    pub(crate) fn tend(&mut self) {
+        self.places.iter_mut().for_each(Place::tend);
+    }
+
     /// Draw what was taken, if anything is new. How many pictures are.
     pub(crate) fn draw(&mut self, size: ImageSize) -> Result<usize> {
         let layout = (size, self.places.len());

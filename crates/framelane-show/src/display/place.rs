@@ -123,11 +123,11 @@ impl Place {
     /// Whether a worker of this name was here, and has ended.
     #[cfg(unix)]
     pub fn was(&mut self, name: &str) -> bool {
-        let From::Worker { worker, .. } = &mut self.from else { return false };
-        if *self.name == *name && self.ended.is_none() && !worker.poll_alive() {
-            self.ended = worker.ended().map(str::to_owned);
+        if *self.name != *name || !matches!(self.from, From::Worker { .. }) {
+            return false;
         }
-        *self.name == *name && self.ended.is_some()
+        self.tend();
+        self.has_ended()
     }
 
     /// Whether pictures may come of which nobody tells.
@@ -159,6 +159,17 @@ impl Place {
     /// Whether there is a picture that was not drawn yet.
     pub fn has_unseen(&self) -> bool {
         self.picture.as_ref().is_some_and(|picture| !picture.seen)
+    }
+
+    /// See whether a worker is still there, and answer what it asks, without taking a picture.
+    pub fn tend(&mut self) {
+        #[cfg(unix)]
+        if let From::Worker { worker, .. } = &mut self.from
+            && self.ended.is_none()
+            && !worker.poll_alive()
+        {
+            self.ended = worker.ended().map(str::to_owned);
+        }
     }
 
     /// Take the next picture, if there is one that is complete; `visible`: and may be drawn. Whether there was.

@@ -278,6 +278,17 @@ fn workers_come_and_go() {
     assert_eq!(worker.frame(4), "Shown");
     stage.see("its successor's frame", is_frame(4));
     assert_eq!(stage.program.status()["panes"], "1");
+    // Also a window whose picture is held answers a worker that needs larger slots.
+    stage.client.key(' ');
+    stage.program.wait_for("paused", "true");
+    worker.say("large 9");
+    assert_eq!(worker.hear("frame 9"), "Shown");
+    stage.see("its successor's frame, held", is_frame(4));
+    stage.client.key(' ');
+    stage.see("the large frame", |shot| {
+        let middle = pixel(shot, 320, 180);
+        if middle == [9; 3] { Ok(()) } else { Err(format!("{middle:?}")) }
+    });
     stage.client.key('q');
     stage.program.hear("report");
     assert!(stage.program.exit().success());

@@ -55,7 +55,7 @@ pub fn main(args: &[String]) {
     }
 }
 
-/// A process that shows in another's window: `frame N`.
+/// A process that shows in another's window: `frame N`, or one that is `large`.
 fn worker(window: &str) {
     use framelane::share::{Pixels, Worker, WorkerOptions};
     let mut worker =
@@ -63,10 +63,15 @@ fn worker(window: &str) {
     for line in std::io::stdin().lines().map_while(std::result::Result::ok) {
         let n = line.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number");
         let meta = FrameMeta::new("a process", n);
-        println!(
-            "frame {n} {:?}",
-            worker.show(Pixels::Rgb(&picture(n)), SIZE, &meta).expect("a frame is shown")
-        );
+        let (size, rgb) = match line.starts_with("large") {
+            true => {
+                let size = ImageSize { width: 2 * SIZE.width, ..SIZE };
+                (size, vec![n as u8; size.bytes()])
+            }
+            false => (SIZE, picture(n)),
+        };
+        let shown = worker.show(Pixels::Rgb(&rgb), size, &meta).expect("a frame is shown");
+        println!("frame {n} {shown:?}");
     }
 }
 
