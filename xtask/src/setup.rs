@@ -37,6 +37,16 @@ const NEEDS: &[Need] = &[
         skipped: "tests that draw, where there is no graphics card",
     },
     Need {
+        what: "OpenGL in software (Mesa), by EGL and GLX",
+        packages: &["libegl1", "libgl1"],
+        skipped: "tests of pictures in OpenGL's textures",
+    },
+    Need {
+        what: "a Wayland compositor (weston)",
+        packages: &["weston"],
+        skipped: "the test of the window on Wayland",
+    },
+    Need {
         what: "the ffmpeg program",
         packages: &["ffmpeg"],
         skipped: "tests of inputs that framelane reads through ffmpeg, and of its files in other readers",

@@ -2,6 +2,7 @@
 
 use crate::child::{BEFORE, SIZE, before, picture};
 use crate::driver::{Program, Stage, like_reference, pairs};
+use crate::weston::{NAME, Weston};
 use crate::xvfb::{Client, Shot, Xvfb};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ pub const CASES: &[(&str, Case)] = &[
     ("zoomed_moved_and_told", zoomed_moved_and_told),
     ("workers_come_and_go", workers_come_and_go),
     ("opengl_shows_the_same", opengl_shows_the_same),
+    ("s7_wayland_alone", s7_wayland_alone),
     ("help_looks_right", help_looks_right),
     ("screenshots_are_exact", screenshots_are_exact),
     ("resized_and_letterboxed", resized_and_letterboxed),
@@ -309,6 +311,35 @@ fn opengl_shows_the_same() {
     drop((program, server));
     let stage = Stage::set_with(&[], "frame 6", &env).without_numbers();
     stage.see("frame 6 by OpenGL", is_frame(6));
+}
+
+/// S7. (S7 with X11 alone is what all others are.)
+fn s7_wayland_alone() {
+    let weston = match Weston::start() {
+        Ok(weston) => weston,
+        Err(why) => {
+            println!("skipped: {why}");
+            return;
+        }
+    };
+    let runtime = weston.folder.path().to_str().unwrap();
+    let env = [("WAYLAND_DISPLAY", NAME), ("XDG_RUNTIME_DIR", runtime)];
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::start(None, folder.path(), &["three"], &env);
+    let available = program.hear("available");
+    assert!(available.starts_with("Wayland wayland-test, "), "{available}");
+    program.say("each before");
+    program.wait_for("shown", "3");
+    for n in 1..20 {
+        assert_ne!(program.frame(n), "Closed");
+    }
+    program.wait("the newest frame should be shown", |status| {
+        let count = |key: &str| status[key].parse::<u64>().unwrap();
+        count("shown") > 3 && count("shown") + count("dropped") + count("hidden") == 22
+    });
+    program.say("close");
+    program.hear("report");
+    assert!(program.exit().success());
 }
 
 fn help_looks_right() {

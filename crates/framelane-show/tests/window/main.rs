@@ -10,6 +10,8 @@ mod child;
 #[cfg(target_os = "linux")]
 mod driver;
 #[cfg(target_os = "linux")]
+mod weston;
+#[cfg(target_os = "linux")]
 mod xvfb;
 
 fn main() {
