@@ -55,6 +55,12 @@ impl Screen {
         Self { place: Place::There(Box::new(There { pane, last: None })), pace: paced.then(Pace::new) }
     }
 
+    /// Whether the picture that went into the network is wanted beside the result: another process's window has no
+    /// place for it.
+    pub fn wants_before(&self) -> bool {
+        matches!(self.place, Place::Here(_))
+    }
+
     /// Show each result when it is due, to the end, or until the pane is closed: then the run is stopped.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ pub enum Target {
 impl Target {
     /// Whether the picture that went into the network is wanted beside the result.
     pub fn wants_before(&self) -> bool {
-        matches!(self, Self::Screen(_))
+        matches!(self, Self::Screen(screen) if screen.wants_before())
     }
 }
 
