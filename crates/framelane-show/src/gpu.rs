@@ -18,6 +18,10 @@ pub struct AdapterInfo {
     pub kind: &'static str,
     /// The driver's name and version, if it says them.
     pub driver: String,
+    /// Vulkan's UUID of the GPU, which CUDA gives the same GPU. `None` if it is not reached by Vulkan.
+    pub uuid: Option<[u8; 16]>,
+    /// Whether other programming interfaces can be given its memory.
+    pub shares_memory: bool,
 }
 
 impl fmt::Display for AdapterInfo {
@@ -57,7 +61,9 @@ impl AdapterInfo {
             wgpu::DeviceType::Cpu => "software",
             wgpu::DeviceType::Other => "unknown",
         };
-        Self { name: info.name, backend, kind, driver }
+        let uuid = interop::uuid(adapter);
+        let shares_memory = uuid.is_some() && adapter.features().contains(interop::FEATURE);
+        Self { name: info.name, backend, kind, driver, uuid, shares_memory }
     }
 }
 
@@ -257,6 +263,8 @@ mod tests {
             backend: "Vulkan",
             kind: "software",
             driver: String::new(),
+            uuid: None,
+            shares_memory: false,
         };
         assert_eq!(info.to_string(), "llvmpipe (Vulkan)");
         assert_eq!(info.uploaded_to(), "host-upload (llvmpipe, Vulkan)");

@@ -41,6 +41,8 @@ impl Probe<'_> {
                 format!("no window can be opened: {}", crate::server::plain(&e)),
             )
         };
+        // Without any there is no surface either, and a worse sentence.
+        gpu::choose(self.instance, |_| true)?;
         let hidden = Window::default_attributes().with_visible(false);
         let window = events.create_window(hidden).map_err(|e| failed(e.to_string()).because(e))?;
         let surface =

@@ -142,3 +142,39 @@ fn processes_show_in_anothers_window() {
     let err = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{err}");
 }
+
+/// S5: a screen, but nothing that draws: a sentence with what to do, or a file instead of the window.
+#[cfg(target_os = "linux")]
+#[test]
+fn s5_no_vulkan_is_a_sentence() {
+    let test = "s5_no_vulkan_is_a_sentence";
+    let Some(screen) = Screen::start() else { return skip(test, "there is no Xvfb") };
+    let folder = tempfile::tempdir().unwrap();
+    let bare = |to: &str| {
+        let mut command =
+            framelane(["play", "testsrc:64x48@30", "--frames", "3", "--model", "none", "--to", to]);
+        command.env("DISPLAY", &screen.name).env("WGPU_BACKEND", "vulkan").current_dir(folder.path());
+        command.env("VK_DRIVER_FILES", "/nonexistent").env("VK_ICD_FILENAMES", "/nonexistent");
+        run(&mut command)
+    };
+    let refused = bare("window");
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    assert!(refused.err.contains("apt install mesa-vulkan-drivers"), "{}", refused.err);
+    let written = bare("auto").ok();
+    assert!(written.err.contains("because no graphics adapter"), "{}", written.err);
+    assert!(folder.path().join("framelane-out.mp4").exists());
+}
+
+/// S6: no screen at all. A window for other processes says so.
+#[cfg(target_os = "linux")]
+#[test]
+fn s6_no_screen_is_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = framelane(["window", "wall"]);
+    command.env("XDG_RUNTIME_DIR", folder.path());
+    let refused = run(&mut command);
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    assert!(refused.err.contains("the window cannot be opened: there is no screen"), "{}", refused.err);
+    let left: Vec<_> = std::fs::read_dir(folder.path().join("framelane")).unwrap().collect();
+    assert!(left.is_empty(), "no socket stays behind: {left:?}");
+}

@@ -70,7 +70,9 @@ pub(super) fn way(gpu: &Gpu, device: &Device) -> Way {
     };
     if gpu.uuid != Some(cuda.info().uuid) {
         let (ours, theirs) = (&gpu.adapter, cuda.info());
-        return Way::Upload(format!("pictures are made on {theirs}, and drawn by another one, {ours}"));
+        return Way::Upload(format!(
+            "pictures are made on {theirs}, and drawn by another one, {ours} (`framelane doctor` says why)"
+        ));
     }
     match shared(gpu, device, pitch(1)) {
         Ok(_) => Way::Shared,

@@ -1,12 +1,15 @@
 //! `framelane doctor`: what this machine offers, what framelane makes of it, and what would be better.
 
+mod showing;
+
 use crate::console;
 use crate::exit::{Ended, Outcome};
 use crate::play::{cores, default_lanes, reason};
 use framelane::Error;
 use framelane::device::cuda_devices;
-use framelane::framelane_cuda::driver_version;
+use framelane::framelane_cuda::{DeviceInfo, driver_version};
 use framelane_onnx::onnxruntime;
+use showing::Surroundings;
 use std::env;
 use std::process::{Command, Stdio};
 
@@ -23,7 +26,8 @@ struct Machine {
     displays: Vec<(&'static str, String)>,
     window: Result<String, String>,
     adapters: Vec<String>,
-    cuda: Result<Vec<String>, String>,
+    /// Each with how its pictures come to a display.
+    cuda: Result<Vec<(String, String)>, String>,
     ffmpeg: Option<String>,
     onnxruntime: Result<String, String>,
 }
@@ -36,15 +40,24 @@ impl Machine {
             .collect();
         let adapter = |a: &framelane_show::AdapterInfo| {
             let driver = if a.driver.is_empty() { String::new() } else { format!("; driver {}", a.driver) };
-            format!("{} ({}, {}{driver})", a.name, a.backend, a.kind)
+            // Software has one, too, which matches nothing.
+            let uuid = a.uuid.filter(|_| a.kind != "software").map(showing::short);
+            let uuid = uuid.map(|uuid| format!("; {uuid}")).unwrap_or_default();
+            format!("{} ({}, {}{driver}{uuid})", a.name, a.backend, a.kind)
+        };
+        let adapters = framelane_show::adapters();
+        let around = Surroundings::look();
+        let device = |device: &DeviceInfo| {
+            let name = format!("{device}; {}", showing::short(device.uuid));
+            (name, showing::way(device, &adapters, around))
         };
         Self {
             cores: cores(),
             displays,
             window: framelane_show::available().map_err(|e| reason(&e)),
-            adapters: framelane_show::adapters().iter().map(adapter).collect(),
+            adapters: adapters.iter().map(adapter).collect(),
             cuda: cuda_devices()
-                .map(|devices| devices.iter().map(ToString::to_string).collect())
+                .map(|devices| devices.iter().map(device).collect())
                 .map_err(|e| e.to_string()),
             ffmpeg: ffmpeg(),
             onnxruntime: onnxruntime()
@@ -116,7 +129,7 @@ impl std::fmt::Display for Machine {
         match &self.cuda {
             Ok(devices) => {
                 let driver = driver_version().map_or(String::new(), |v| format!("; driver of CUDA {v}"));
-                for (n, device) in devices.iter().enumerate() {
+                for (n, (device, _)) in devices.iter().enumerate() {
                     let label = if n == 0 { "CUDA" } else { "" };
                     writeln!(f, "  {label:<13} {device}{driver}")?;
                 }
@@ -148,6 +161,9 @@ impl std::fmt::Display for Machine {
                 f,
                 "  feed frames   on the CPU too, because no network of this version runs on CUDA; `--device cuda` does"
             )?;
+        }
+        for (n, (_, way)) in self.cuda.iter().flatten().enumerate() {
+            writeln!(f, "  show tensors  of cuda:{n}: they {way}")?;
         }
         match &self.window {
             Ok(screen) => writeln!(f, "  show results  in a window on {screen}")?,
@@ -203,7 +219,7 @@ mod tests {
             displays: vec![],
             window: Ok("Wayland".into()),
             adapters: vec!["a card".into()],
-            cuda: Ok(vec!["a GPU".into()]),
+            cuda: Ok(vec![("a GPU".into(), "stay on it".into())]),
             ffmpeg: Some("7".into()),
             onnxruntime: Ok("1.32".into()),
         };
@@ -213,6 +229,7 @@ mod tests {
             let text = machine.to_string();
             assert!(text.ends_with(end), "{text}");
         };
+        assert!(whole().to_string().contains("\n  show tensors  of cuda:0: they stay on it\n"));
         ends(whole(), "\nEverything that can be installed is there.\n");
         ends(bare, "is there.\nThis machine has no screen and no GPU that CUDA can use.\n");
         let lacking = Machine { onnxruntime: Err(none()), cuda: Err(none()), ..whole() };
