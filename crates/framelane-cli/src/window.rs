@@ -14,8 +14,6 @@ use std::sync::{Arc, OnceLock};
 /// Show what comes, until the window is closed.
 pub fn run(args: &WindowArgs) -> Outcome {
     let size = framelane_onnx::parse_size(&args.size).map_err(Failure::Usage)?;
-    let listener = Listener::bind(&args.name)?;
-    console::say(&format!("listens     {}", listener.path().display()));
     let options = WindowOptions {
         title: format!("framelane: {}", args.name),
         size: Some(size),
@@ -23,6 +21,8 @@ pub fn run(args: &WindowArgs) -> Outcome {
         ..WindowOptions::default()
     };
     let mut window = Window::open(options, &Device::host()).map_err(no_window)?;
+    let listener = Listener::bind(&args.name)?;
+    console::say(&format!("listens     {}", listener.path().display()));
     console::say(&format!("adapter     {}", window.adapter()));
     window.listen(listener);
     let (handle, signal) = (window.handle(), Arc::new(OnceLock::new()));

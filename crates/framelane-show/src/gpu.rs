@@ -151,7 +151,7 @@ impl Gpu {
         let computes = can_compute(adapter, &has);
         let max_read = has.max_storage_buffer_binding_size.min(has.max_buffer_size);
         if computes {
-            limits.max_storage_buffers_per_shader_stage = 1;
+            limits.max_storage_buffers_per_shader_stage = 2;
             limits.max_storage_textures_per_shader_stage = 1;
             limits.max_storage_buffer_binding_size = has.max_storage_buffer_binding_size;
             limits.max_compute_invocations_per_workgroup = 256;
@@ -242,7 +242,7 @@ impl Gpu {
 /// Whether it runs workgroups of 16 × 16 that read a buffer and write a texture.
 fn can_compute(adapter: &wgpu::Adapter, has: &wgpu::Limits) -> bool {
     adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
-        && has.max_storage_buffers_per_shader_stage >= 1
+        && has.max_storage_buffers_per_shader_stage >= 2
         && has.max_storage_textures_per_shader_stage >= 1
         && has.max_compute_invocations_per_workgroup >= 256
 }

@@ -166,6 +166,9 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
         let tile = in_points(info.tile);
         let painter = painter.with_clip_rect(tile);
         let parts = info_parts(&painter, info, tile.width() - 2.0 * MARGIN);
+        if parts.is_empty() {
+            continue;
+        }
         let plate = plate(&painter, tile.left_top() + vec2(MARGIN, MARGIN), Align2::LEFT_TOP, &parts);
         if n == 0 {
             below = plate.bottom() + MARGIN / 2.0;
@@ -184,7 +187,7 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
     }
 }
 
-/// As much as fits into `room`: the name and the state stay, shortened if need be.
+/// As much as fits into `room`: the name and the state stay longest. Nothing if not even one of them fits.
 fn info_parts(painter: &Painter, info: &Info, room: f32) -> Vec<(String, Color32)> {
     let numbers = [
         // No rate can be told of one frame, or of a stream that has gone silent.
@@ -200,7 +203,8 @@ fn info_parts(painter: &Painter, info: &Info, room: f32) -> Vec<(String, Color32
     let widths = [(48, 3), (24, 3), (24, 2), (24, 1), (16, 1), (16, 0), (8, 0)];
     let all = widths.map(|(most, count)| parts(most, &numbers[..count]));
     let fits = |parts: &Vec<_>| width(painter, parts) <= room;
-    all.iter().find(|parts| fits(parts)).unwrap_or(&all[all.len() - 1]).clone()
+    let shortest = [state.clone().collect(), vec![(shortened(&info.name, 8), TEXT)]];
+    all.into_iter().chain(shortest).find(|parts| !parts.is_empty() && fits(parts)).unwrap_or_default()
 }
 
 /// Of a plate with these parts.
@@ -278,10 +282,13 @@ fn paint_divider(painter: &Painter, tile: egui::Rect, scale: f32, divider: &Divi
         );
     }
 
-    // A label that has no room on its side is left out: it would lie over the other side.
+    // A label that has no room on its side is left out: it would lie over the other side. Beyond the tile the divider is
+    // at its edge.
+    let x = x.clamp(left.min(right), right);
+    let has_height = bottom - top > 60.0;
     let label = |at: Pos2, anchor, word: &str, size: ImageSize, room: f32| {
         let parts = [(word.to_owned(), TEXT), (size.to_string(), DIM)];
-        if room > 150.0 {
+        if room > 150.0 && has_height {
             plate(painter, at, anchor, &parts);
         }
     };

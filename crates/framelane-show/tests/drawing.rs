@@ -308,3 +308,28 @@ fn what_became_of_a_picture_is_told() {
     let fates = [Seen::Overtaken, Seen::Overtaken, Seen::Presented, Seen::Closed, Seen::Closed, Seen::Closed];
     assert_eq!(heard.try_iter().collect::<Vec<_>>(), (0..).zip(fates).collect::<Vec<_>>());
 }
+
+/// S11: memory is flat, the driver's as well: one was seen to keep something of every drawing.
+#[cfg(target_os = "linux")]
+#[test]
+fn drawing_keeps_nothing() {
+    let Some(mut canvas) = canvas() else { return };
+    let rgb = picture(size(32, 24), 1);
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+        status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4
+    };
+    let mut draw = |frames| {
+        for _ in 0..frames {
+            canvas.show((&rgb, size(32, 24)), None).unwrap();
+            assert_eq!(canvas.display.present(size(64, 48)).unwrap(), 1);
+            canvas.display.synchronize().unwrap();
+        }
+    };
+    draw(100);
+    let before = resident();
+    draw(400);
+    let grown = resident().saturating_sub(before);
+    // Other tests of this program take some of it.
+    assert!(grown < 64 * 1024, "{grown} KiB more after 400 drawings");
+}

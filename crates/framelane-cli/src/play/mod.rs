@@ -56,7 +56,9 @@ pub fn run(args: &PlayArgs) -> Outcome {
     let mut chosen = choose::input(&options)?;
     let title = chosen.sources.iter().map(|source| source.name()).collect::<Vec<_>>().join(", ");
     let devices = choose::devices(&options)?;
-    let Opened { window, why } = output::window(&options, &devices.run, &title)?;
+    // A picture is looked at for longer than a frame.
+    let stills = chosen.sources.iter().all(|source| source.info().frames == Some(1));
+    let Opened { window, why } = output::window(&options, &devices.run, &title, stills)?;
     let side_by_side = window.is_some() || matches!(options.to, To::Socket(_));
     let lists = choose::playlists(std::mem::take(&mut chosen.sources), &options, side_by_side)?;
     lists.iter().flat_map(Playlist::describe).for_each(|line| tell("input", &line));

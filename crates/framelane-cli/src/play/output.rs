@@ -35,14 +35,14 @@ pub struct Opened {
     pub why: Option<String>,
 }
 
-/// Open a window for pictures of `device`, if `--to` says so.
+/// Open a window for pictures of `device`, if `--to` says so. `stays`: until the user closes it.
 ///
 /// # Errors
 /// Of the window, if one was asked for by name.
-pub fn window(options: &Options, device: &Device, title: &str) -> Result<Opened> {
+pub fn window(options: &Options, device: &Device, title: &str, stays: bool) -> Result<Opened> {
     let title = format!("framelane: {title}");
     let window = || {
-        let options = WindowOptions { title, close_at_end: true, ..WindowOptions::default() };
+        let options = WindowOptions { title, close_at_end: !stays, ..WindowOptions::default() };
         Window::open(options, device).map(Box::new)
     };
     Ok(match &options.to {

@@ -9,7 +9,7 @@ use framelane::frame::FrameMeta;
 #[cfg(unix)]
 use framelane::share as there;
 use framelane::stats::{Group, Stage};
-use framelane::{Batch, Error, ErrorKind, Result};
+use framelane::{Error, ErrorKind, Result};
 #[cfg(unix)]
 use framelane_show::WorkerPane;
 use framelane_show::{Layout, Pace, Picture, Seen, Shown, TensorPane};
@@ -67,14 +67,14 @@ impl Screen {
     /// Of the device, or a result that is no picture.
     pub fn show(mut self, jobs: &Receiver<Job>, stream: &Stream, group: &Group, stop: &Stop) -> Result<()> {
         for job in jobs {
-            let Some(Done { meta, fate, output, before, permit }) = job.wait()? else { continue };
-            let open = self.wait(&meta, stop)?;
-            if !open || !self.place(&meta, &fate, &output, before.as_ref(), stream, group)? {
-                fate.dropped("the window was closed");
+            let Some(done) = job.wait()? else { continue };
+            let open = self.wait(&done.meta, stop)?;
+            if !open || !self.place(&done, stream, group, stop)? {
+                // Not if it was closed because the run is stopped: then the frame is unfinished.
+                closed(&done.fate, stop);
                 stop.request(Why::Window);
                 break;
             }
-            drop((output, before, permit));
         }
         #[cfg(unix)]
         if let Place::There(there) = &mut self.place {
@@ -96,30 +96,23 @@ impl Screen {
     }
 
     /// `false`: the pane was closed.
-    fn place(
-        &mut self,
-        meta: &FrameMeta,
-        fate: &Fate,
-        output: &Batch,
-        before: Option<&Batch>,
-        stream: &Stream,
-        group: &Group,
-    ) -> Result<bool> {
+    fn place(&mut self, done: &Done, stream: &Stream, group: &Group, stop: &Stop) -> Result<bool> {
+        let Done { meta, fate, output, before, .. } = done;
         let view = output.on(stream)?;
         let mut picture = picture(view.tensors().next())?;
-        let before = before.map(|batch| batch.on(stream)).transpose()?;
+        let before = before.as_ref().map(|batch| batch.on(stream)).transpose()?;
         if let Some(view) = &before {
             picture = picture.before(self::picture(view.tensors().next())?);
         }
         let start = Instant::now();
         let open = match &mut self.place {
             Place::Here(pane) => {
-                let (fate, captured) = (fate.clone(), meta.captured);
+                let (fate, captured, stop) = (fate.clone(), meta.captured, stop.clone());
                 let shown = pane.show_then(stream, &picture, meta, move |seen| match seen {
                     // What a minimised window took went out as well; the window counts it.
                     Seen::Presented | Seen::Hidden => fate.out(captured.elapsed()),
                     Seen::Overtaken => fate.dropped(REPLACED),
-                    Seen::Closed => fate.dropped("the window was closed"),
+                    Seen::Closed => closed(&fate, &stop),
                 });
                 shown.map(|shown| shown != Shown::Closed)
             }
@@ -128,6 +121,13 @@ impl Screen {
         };
         group.busy(Stage::Sink, start.elapsed());
         open
+    }
+}
+
+/// What is dropped because a signal ends the run is counted as unfinished when it is let go.
+fn closed(fate: &Fate, stop: &Stop) {
+    if !matches!(stop.why(), Some(Why::Signal(_))) {
+        fate.dropped("the window was closed");
     }
 }
 

@@ -135,7 +135,10 @@ impl Compose {
         let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("compose"),
             entries: &[
-                entry(0, buffer(wgpu::BufferBindingType::Uniform, size_of::<Params>() as u64)),
+                entry(
+                    0,
+                    buffer(wgpu::BufferBindingType::Storage { read_only: true }, size_of::<Params>() as u64),
+                ),
                 entry(1, buffer(wgpu::BufferBindingType::Storage { read_only: true }, 4)),
                 entry(2, target),
             ],
@@ -213,7 +216,7 @@ impl Part {
         let params = gpu.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("compose"),
             size: size_of::<Params>() as u64,
-            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+            usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
         Self { params, told: None, bound: Vec::new() }

@@ -23,7 +23,9 @@ struct Source {
     start: u32,
 }
 
-@group(0) @binding(0) var<uniform> params: Params;
+// In storage, not uniform: a software driver (lavapipe of Mesa 22.3) makes the shader anew for each use of uniforms that
+// steer it, and keeps all of them.
+@group(0) @binding(0) var<storage, read> params: Params;
 // RGBA8, a pixel a word.
 @group(0) @binding(1) var<storage, read> pixels: array<u32>;
 @group(0) @binding(2) var target_texture: texture_storage_2d<rgba8unorm, write>;

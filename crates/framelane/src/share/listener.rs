@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Connections that have not said hello yet.
 const MAX_SILENT: usize = 8;
+/// One that came so lately gives its place to nobody.
+const JUST_CAME: Duration = Duration::from_millis(50);
 /// How long one may stay silent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -115,6 +117,11 @@ impl Listener {
     fn let_knock(&mut self) -> Result<()> {
         // No more at once than wait here: who connects again and again must not keep us from the others.
         for _ in 0..MAX_SILENT {
+            // Several workers that come at once have said hello, which is only not read yet: the next waits outside.
+            let full = self.silent.len() == MAX_SILENT;
+            if full && self.silent.front().is_some_and(|(_, since)| since.elapsed() < JUST_CAME) {
+                break;
+            }
             let Some(socket) = self.place.socket.accept().map_err(failed)? else { break };
             let peer = peer_user(&socket)
                 .map_err(|e| format!("it cannot be found out whose process this is: {e}"))
@@ -123,9 +130,7 @@ impl Listener {
                 self.refuse(&socket, reason);
                 continue;
             }
-            if self.silent.len() == MAX_SILENT
-                && let Some((oldest, _)) = self.silent.pop_front()
-            {
+            if full && let Some((oldest, _)) = self.silent.pop_front() {
                 self.refuse(&oldest, "too many connect and say nothing".into());
             }
             self.gathered.add(&socket).map_err(failed)?;
