@@ -5,7 +5,7 @@ use crate::exit::{Ended, Outcome};
 use crate::play::{cores, default_lanes, reason};
 use framelane::Error;
 use framelane::device::cuda_devices;
-use framelane::framelane_cuda::driver_version;
+use framelane::framelane_cuda::{DeviceInfo, driver_version};
 use framelane_onnx::onnxruntime;
 use std::env;
 use std::process::{Command, Stdio};
@@ -23,6 +23,9 @@ struct Machine {
     displays: Vec<(&'static str, String)>,
     window: Result<String, String>,
     adapters: Vec<String>,
+    /// Of each CUDA device, by which way its pictures come to the screen.
+    ways: Vec<String>,
+    only_software: bool,
     cuda: Result<Vec<String>, String>,
     ffmpeg: Option<String>,
     onnxruntime: Result<String, String>,
@@ -36,16 +39,23 @@ impl Machine {
             .collect();
         let adapter = |a: &framelane_show::AdapterInfo| {
             let driver = if a.driver.is_empty() { String::new() } else { format!("; driver {}", a.driver) };
-            format!("{} ({}, {}{driver})", a.name, a.backend, a.kind)
+            let uuid = a.uuid.map_or(String::new(), |uuid| format!("; {}", short(uuid)));
+            format!("{} ({}, {}{driver}{uuid})", a.name, a.backend, a.kind)
+        };
+        let facts = framelane_show::Facts::look();
+        let cuda = cuda_devices().map_err(|e| e.to_string());
+        let way = |device: &DeviceInfo| match facts.shared_with(device) {
+            Ok(adapter) => format!("cuda:{} by vulkan-shared, in memory of {adapter}", device.ordinal),
+            Err(why) => format!("cuda:{} by host-upload: {why}", device.ordinal),
         };
         Self {
             cores: cores(),
             displays,
             window: framelane_show::available().map_err(|e| reason(&e)),
-            adapters: framelane_show::adapters().iter().map(adapter).collect(),
-            cuda: cuda_devices()
-                .map(|devices| devices.iter().map(ToString::to_string).collect())
-                .map_err(|e| e.to_string()),
+            adapters: facts.adapters.iter().map(adapter).collect(),
+            ways: cuda.iter().flatten().map(way).collect(),
+            only_software: facts.only_software().is_some(),
+            cuda: cuda.map(|all| all.iter().map(|d| format!("{d}; {}", short(d.uuid))).collect()),
             ffmpeg: ffmpeg(),
             onnxruntime: onnxruntime()
                 .map(|r| format!("{} ({}, from {})", r.version, r.path.display(), r.origin))
@@ -67,6 +77,9 @@ impl Machine {
         if self.adapters.is_empty() {
             let how = if linux { "apt install mesa-vulkan-drivers" } else { "install a graphics driver" };
             advice.push((how, "a window, even without a graphics card"));
+        }
+        if self.only_software && self.cuda.is_ok() {
+            advice.push(("the GPU's Vulkan driver", "software draws the windows for now, which is slow"));
         }
         advice
     }
@@ -149,6 +162,9 @@ impl std::fmt::Display for Machine {
                 "  feed frames   on the CPU too, because no network of this version runs on CUDA; `--device cuda` does"
             )?;
         }
+        for way in &self.ways {
+            writeln!(f, "  show pictures of {way}")?;
+        }
         match &self.window {
             Ok(screen) => writeln!(f, "  show results  in a window on {screen}")?,
             Err(why) => writeln!(f, "  write results into framelane-out.mp4, because {why}")?,
@@ -178,6 +194,12 @@ impl std::fmt::Display for Machine {
     }
 }
 
+/// The beginning of a GPU's UUID, as `nvidia-smi -L` writes it: enough to find the same GPU elsewhere.
+fn short(uuid: [u8; 16]) -> String {
+    let [a, b, c, d, ..] = uuid;
+    format!("UUID {a:02x}{b:02x}{c:02x}{d:02x}…")
+}
+
 fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
@@ -203,6 +225,8 @@ mod tests {
             displays: vec![],
             window: Ok("Wayland".into()),
             adapters: vec!["a card".into()],
+            ways: vec![],
+            only_software: false,
             cuda: Ok(vec!["a GPU".into()]),
             ffmpeg: Some("7".into()),
             onnxruntime: Ok("1.32".into()),
