@@ -239,6 +239,13 @@ mod tests {
         };
         ends(whole(), "\nEverything that can be installed is there.\n");
         ends(bare, "is there.\nThis machine has no screen and no GPU that CUDA can use.\n");
+        let mixed =
+            Machine { ways: vec!["cuda:0 by host-upload: why".into()], only_software: true, ..whole() };
+        assert!(mixed.to_string().contains("\n  show pictures of cuda:0 by host-upload: why\n"), "{mixed}");
+        ends(
+            mixed,
+            "\nBetter with\n  the GPU's Vulkan driver  software draws the windows for now, which is slow\n",
+        );
         let lacking = Machine { onnxruntime: Err(none()), cuda: Err(none()), ..whole() };
         ends(
             lacking,
