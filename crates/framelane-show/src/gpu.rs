@@ -18,10 +18,10 @@ pub struct AdapterInfo {
     pub kind: &'static str,
     /// The driver's name and version, if it says them.
     pub driver: String,
-    /// Vulkan's UUID of the GPU, which CUDA gives the same GPU. `None` if it is not reached by Vulkan.
+    /// Vulkan's UUID of it, which CUDA gives the same GPU. `None` by other interfaces.
     pub uuid: Option<[u8; 16]>,
-    /// Whether other programming interfaces can be given its memory.
-    pub shares_memory: bool,
+    /// Whether it offers its memory to other programming interfaces.
+    pub shares: bool,
 }
 
 impl fmt::Display for AdapterInfo {
@@ -61,20 +61,30 @@ impl AdapterInfo {
             wgpu::DeviceType::Cpu => "software",
             wgpu::DeviceType::Other => "unknown",
         };
-        let uuid = interop::uuid(adapter);
-        let shares_memory = uuid.is_some() && adapter.features().contains(interop::FEATURE);
-        Self { name: info.name, backend, kind, driver, uuid, shares_memory }
+        let shares = !interop::FEATURE.is_empty() && adapter.features().contains(interop::FEATURE);
+        Self { name: info.name, backend, kind, driver, uuid: interop::uuid(adapter), shares }
     }
 }
 
 /// The adapters of this machine, the one a window would take first. Needs no display; empty if no
 /// driver can be loaded.
 pub fn adapters() -> Vec<AdapterInfo> {
-    quietly("the graphics driver", || ranked(&instance(None)).iter().map(AdapterInfo::of).collect())
-        .unwrap_or_else(|error| {
-            log::warn!("{error}");
-            Vec::new()
-        })
+    infos(asked_for())
+}
+
+/// Of those, Vulkan's.
+pub(crate) fn vulkan_adapters() -> Vec<AdapterInfo> {
+    infos(asked_for() & wgpu::Backends::VULKAN)
+}
+
+fn infos(backends: wgpu::Backends) -> Vec<AdapterInfo> {
+    quietly("the graphics driver", || {
+        ranked(&instance_of(backends, None)).iter().map(AdapterInfo::of).collect()
+    })
+    .unwrap_or_else(|error| {
+        log::warn!("{error}");
+        Vec::new()
+    })
 }
 
 /// Of pictures in the adapter's memory, on the way to the screen or back.
@@ -82,10 +92,18 @@ pub(crate) const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
 
 pub(crate) type Display = Box<dyn wgpu::wgt::WgpuHasDisplayHandle>;
 
+/// `WGPU_BACKEND` chooses among back ends, as in every program made with wgpu.
+fn asked_for() -> wgpu::Backends {
+    wgpu::Backends::from_env().unwrap_or(wgpu::Backends::PRIMARY | wgpu::Backends::GL)
+}
+
 pub(crate) fn instance(display: Option<Display>) -> wgpu::Instance {
+    instance_of(asked_for(), display)
+}
+
+fn instance_of(backends: wgpu::Backends, display: Option<Display>) -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    // `WGPU_BACKEND` chooses among back ends, as in every program made with wgpu.
-    descriptor.backends = wgpu::Backends::from_env().unwrap_or(wgpu::Backends::PRIMARY | wgpu::Backends::GL);
+    descriptor.backends = backends;
     descriptor.display = display;
     wgpu::Instance::new(descriptor)
 }
@@ -264,7 +282,7 @@ mod tests {
             kind: "software",
             driver: String::new(),
             uuid: None,
-            shares_memory: false,
+            shares: false,
         };
         assert_eq!(info.to_string(), "llvmpipe (Vulkan)");
         assert_eq!(info.uploaded_to(), "host-upload (llvmpipe, Vulkan)");

@@ -38,6 +38,12 @@ pub(crate) fn uuid(adapter: &wgpu::Adapter) -> Option<[u8; 16]> {
     Some(id.device_uuid)
 }
 
+/// Whether Vulkan's loader is there. It stays loaded no longer than this call, unless wgpu holds it.
+pub(crate) fn has_loader() -> bool {
+    // SAFETY: the system's own loader, which wgpu loads by the same name; nothing of it is kept.
+    unsafe { ash::Entry::load() }.is_ok()
+}
+
 /// A buffer of the adapter, and its memory for export.
 pub(crate) struct Exportable {
     pub(crate) buffer: wgpu::Buffer,

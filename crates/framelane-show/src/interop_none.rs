@@ -11,6 +11,10 @@ pub(crate) fn uuid(_: &wgpu::Adapter) -> Option<[u8; 16]> {
     None
 }
 
+pub(crate) fn has_loader() -> bool {
+    false
+}
+
 /// None is ever made.
 pub(crate) struct Exportable(std::convert::Infallible);
 

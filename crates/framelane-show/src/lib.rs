@@ -21,7 +21,7 @@
 //!
 //! `window` → `app` (what happens at each event) → `hand` (the mouse) → `screen` (the surface) → `blit` → `overlay`
 //! (text). Around them: `rect` (fit and zoom), `display/watch` and `link` (what threads tell each other), `server`,
-//! `events` and `probe` (the display server), `gpu` (the adapter), `readback`, `keys`, `meter`, `pace`, `screenshot`,
+//! `events` and `probe` (the display server), `gpu` (the adapter), `sharing` (whose memory CUDA can write, and why not), `readback`, `keys`, `meter`, `pace`, `screenshot`,
 //! `caught`.
 
 #![deny(unsafe_code)]
@@ -52,6 +52,7 @@ mod rect;
 mod screen;
 mod screenshot;
 mod server;
+mod sharing;
 mod window;
 
 #[cfg(unix)]
@@ -65,4 +66,5 @@ pub use link::WindowStatus;
 pub use meter::Ages;
 pub use pace::Pace;
 pub use rect::Zoom;
+pub use sharing::Facts;
 pub use window::{Window, WindowHandle, WindowOptions, WindowReport, available};

@@ -83,3 +83,30 @@ fn doctor_works_everywhere() {
     assert!(text(&run).contains("apt install ffmpeg") || !cfg!(target_os = "linux"), "{}", text(&run));
     assert!(text(&run).contains(":6543"), "{}", text(&run));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn without_a_vulkan_driver_a_sentence_says_what_to_do_and_files_are_written() {
+    let folder = Folder::new();
+    let no_vulkan = |args: &[&str]| {
+        let mut command = framelane(args);
+        for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+            command.env(name, "/nonexistent/icd.json");
+        }
+        command.env("WGPU_BACKEND", "vulkan").current_dir(folder.path("."));
+        crate::help::run(&mut command)
+    };
+    let doctor = no_vulkan(&["doctor"]).ok();
+    let said = text(&doctor);
+    assert!(said.contains("graphics      none") && said.contains("mesa-vulkan-drivers"), "{said}");
+    if !said.contains("CUDA          none") {
+        assert!(said.contains("by host-upload: "), "{said}");
+    }
+    let played =
+        no_vulkan(&["play", "testsrc:64x48@25", "--frames", "3", "--model", "none", "--json", "-"]).ok();
+    assert_eq!(played.figures().frames(), [3, 3, 0, 0]);
+    assert!(folder.path("framelane-out.mp4").exists());
+    // There is no screen either, which is asked first.
+    let said = no_vulkan(&["window", "wall"]).failed(1);
+    assert!(said.contains("screen"), "{said}");
+}

@@ -3,6 +3,7 @@
 use super::picture::Plan;
 use crate::gpu::Gpu;
 use crate::interop::Exportable;
+use crate::sharing;
 use framelane::device::{Buffer, Device, Memory};
 use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
@@ -69,10 +70,7 @@ pub(super) fn way(gpu: &Gpu, device: &Device) -> Way {
         return Way::Upload(format!("pictures are made on the {}", device.name()));
     };
     if gpu.uuid != Some(cuda.info().uuid) {
-        let (ours, theirs) = (&gpu.adapter, cuda.info());
-        return Way::Upload(format!(
-            "pictures are made on {theirs}, and drawn by another one, {ours} (`framelane doctor` says why)"
-        ));
+        return Way::Upload(sharing::apart(cuda.info(), &gpu.adapter));
     }
     match shared(gpu, device, pitch(1)) {
         Ok(_) => Way::Shared,

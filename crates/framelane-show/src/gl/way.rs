@@ -218,12 +218,5 @@ fn is_of_sharing(error: &CudaError) -> bool {
 fn adapter(gl: &Calls<'_>) -> AdapterInfo {
     let renderer = gl.renderer();
     let name = renderer.split("/PCIe").next().unwrap_or(&renderer).to_owned();
-    AdapterInfo {
-        name,
-        backend: "OpenGL",
-        kind: "unknown",
-        driver: gl.vendor(),
-        uuid: None,
-        shares_memory: false,
-    }
+    AdapterInfo { name, backend: "OpenGL", kind: "unknown", driver: gl.vendor(), uuid: None, shares: false }
 }

@@ -1,7 +1,5 @@
 //! `framelane doctor`: what this machine offers, what framelane makes of it, and what would be better.
 
-mod showing;
-
 use crate::console;
 use crate::exit::{Ended, Outcome};
 use crate::play::{cores, default_lanes, reason};
@@ -9,7 +7,6 @@ use framelane::Error;
 use framelane::device::cuda_devices;
 use framelane::framelane_cuda::{DeviceInfo, driver_version};
 use framelane_onnx::onnxruntime;
-use showing::Surroundings;
 use std::env;
 use std::process::{Command, Stdio};
 
@@ -26,8 +23,10 @@ struct Machine {
     displays: Vec<(&'static str, String)>,
     window: Result<String, String>,
     adapters: Vec<String>,
-    /// Each with how its pictures come to a display.
-    cuda: Result<Vec<(String, String)>, String>,
+    /// Of each CUDA device, by which way its pictures come to the screen.
+    ways: Vec<String>,
+    only_software: bool,
+    cuda: Result<Vec<String>, String>,
     ffmpeg: Option<String>,
     onnxruntime: Result<String, String>,
 }
@@ -40,25 +39,23 @@ impl Machine {
             .collect();
         let adapter = |a: &framelane_show::AdapterInfo| {
             let driver = if a.driver.is_empty() { String::new() } else { format!("; driver {}", a.driver) };
-            // Software has one, too, which matches nothing.
-            let uuid = a.uuid.filter(|_| a.kind != "software").map(showing::short);
-            let uuid = uuid.map(|uuid| format!("; {uuid}")).unwrap_or_default();
+            let uuid = a.uuid.map_or(String::new(), |uuid| format!("; {}", short(uuid)));
             format!("{} ({}, {}{driver}{uuid})", a.name, a.backend, a.kind)
         };
-        let adapters = framelane_show::adapters();
-        let around = Surroundings::look();
-        let device = |device: &DeviceInfo| {
-            let name = format!("{device}; {}", showing::short(device.uuid));
-            (name, showing::way(device, &adapters, around))
+        let facts = framelane_show::Facts::look();
+        let cuda = cuda_devices().map_err(|e| e.to_string());
+        let way = |device: &DeviceInfo| match facts.shared_with(device) {
+            Ok(adapter) => format!("cuda:{} by vulkan-shared, in memory of {adapter}", device.ordinal),
+            Err(why) => format!("cuda:{} by host-upload: {why}", device.ordinal),
         };
         Self {
             cores: cores(),
             displays,
             window: framelane_show::available().map_err(|e| reason(&e)),
-            adapters: adapters.iter().map(adapter).collect(),
-            cuda: cuda_devices()
-                .map(|devices| devices.iter().map(device).collect())
-                .map_err(|e| e.to_string()),
+            adapters: facts.adapters.iter().map(adapter).collect(),
+            ways: cuda.iter().flatten().map(way).collect(),
+            only_software: facts.only_software().is_some(),
+            cuda: cuda.map(|all| all.iter().map(|d| format!("{d}; {}", short(d.uuid))).collect()),
             ffmpeg: ffmpeg(),
             onnxruntime: onnxruntime()
                 .map(|r| format!("{} ({}, from {})", r.version, r.path.display(), r.origin))
@@ -80,6 +77,9 @@ impl Machine {
         if self.adapters.is_empty() {
             let how = if linux { "apt install mesa-vulkan-drivers" } else { "install a graphics driver" };
             advice.push((how, "a window, even without a graphics card"));
+        }
+        if self.only_software && self.cuda.is_ok() {
+            advice.push(("the GPU's Vulkan driver", "software draws the windows for now, which is slow"));
         }
         advice
     }
@@ -129,7 +129,7 @@ impl std::fmt::Display for Machine {
         match &self.cuda {
             Ok(devices) => {
                 let driver = driver_version().map_or(String::new(), |v| format!("; driver of CUDA {v}"));
-                for (n, (device, _)) in devices.iter().enumerate() {
+                for (n, device) in devices.iter().enumerate() {
                     let label = if n == 0 { "CUDA" } else { "" };
                     writeln!(f, "  {label:<13} {device}{driver}")?;
                 }
@@ -162,8 +162,8 @@ impl std::fmt::Display for Machine {
                 "  feed frames   on the CPU too, because no network of this version runs on CUDA; `--device cuda` does"
             )?;
         }
-        for (n, (_, way)) in self.cuda.iter().flatten().enumerate() {
-            writeln!(f, "  show tensors  of cuda:{n}: they {way}")?;
+        for way in &self.ways {
+            writeln!(f, "  show pictures of {way}")?;
         }
         match &self.window {
             Ok(screen) => writeln!(f, "  show results  in a window on {screen}")?,
@@ -194,6 +194,12 @@ impl std::fmt::Display for Machine {
     }
 }
 
+/// The beginning of a GPU's UUID, as `nvidia-smi -L` writes it: enough to find the same GPU elsewhere.
+fn short(uuid: [u8; 16]) -> String {
+    let [a, b, c, d, ..] = uuid;
+    format!("UUID {a:02x}{b:02x}{c:02x}{d:02x}…")
+}
+
 fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
@@ -219,7 +225,9 @@ mod tests {
             displays: vec![],
             window: Ok("Wayland".into()),
             adapters: vec!["a card".into()],
-            cuda: Ok(vec![("a GPU".into(), "stay on it".into())]),
+            ways: vec![],
+            only_software: false,
+            cuda: Ok(vec!["a GPU".into()]),
             ffmpeg: Some("7".into()),
             onnxruntime: Ok("1.32".into()),
         };
@@ -229,9 +237,15 @@ mod tests {
             let text = machine.to_string();
             assert!(text.ends_with(end), "{text}");
         };
-        assert!(whole().to_string().contains("\n  show tensors  of cuda:0: they stay on it\n"));
         ends(whole(), "\nEverything that can be installed is there.\n");
         ends(bare, "is there.\nThis machine has no screen and no GPU that CUDA can use.\n");
+        let mixed =
+            Machine { ways: vec!["cuda:0 by host-upload: why".into()], only_software: true, ..whole() };
+        assert!(mixed.to_string().contains("\n  show pictures of cuda:0 by host-upload: why\n"), "{mixed}");
+        ends(
+            mixed,
+            "\nBetter with\n  the GPU's Vulkan driver  software draws the windows for now, which is slow\n",
+        );
         let lacking = Machine { onnxruntime: Err(none()), cuda: Err(none()), ..whole() };
         ends(
             lacking,
