@@ -36,6 +36,8 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// Processes that would like to show something are looked for as often.
 const LISTEN: Duration = Duration::from_millis(30);
+/// A window waits so long for the first pictures of all panes, to be sized for them.
+const FIRST: Duration = Duration::from_millis(300);
 /// Steps of the wheel that one event of it counts for, at most.
 const MOST_STEPS: f64 = 3.0;
 
@@ -66,6 +68,8 @@ pub(crate) struct App {
     infos: Vec<Info>,
     rate_at: Option<Instant>,
     settle_at: Option<Instant>,
+    /// When the first picture was there.
+    first_at: Option<Instant>,
     /// The surface gave nothing to draw into: ask again then.
     retry_at: Option<Instant>,
     look_at: Option<Instant>,
@@ -107,6 +111,7 @@ impl App {
             infos: Vec::new(),
             rate_at: None,
             settle_at: None,
+            first_at: None,
             retry_at: None,
             look_at: None,
             message: None,
@@ -125,8 +130,8 @@ impl App {
             let _ = save.join();
         }
         self.failed?;
-        // Pictures that wait for the window to be seen again no longer will be.
-        self.display.close();
+        // It is, unless the event loop failed.
+        self.display.close(true);
         let status = self.link.status().clone();
         Ok(WindowReport {
             panes: self.display.panes(),
@@ -151,7 +156,10 @@ impl App {
         self.link.disarm_wake();
         // What cannot be seen is taken, too: a file plays on, a stream stays young, and nothing is drawn.
         let visible = self.screen.is_none() || self.can_be_seen();
-        self.display.refresh(visible)?;
+        // What waits to be drawn is replaced by something newer only then: until then it would be fetched for nothing.
+        if self.screen.is_none() || !visible || !self.display.has_unseen() {
+            self.display.refresh(visible)?;
+        }
         if self.screen.is_none() {
             return self.appear(events);
         }
@@ -190,11 +198,18 @@ impl App {
     /// Open the window, if there is a picture or it shall be open without.
     fn appear(&mut self, events: &ActiveEventLoop) -> Result<()> {
         let panes = self.display.tiles(1, 1).count();
-        let first = (0..panes).find_map(|pane| self.display.sizes(pane));
+        let sizes: Vec<_> =
+            (0..panes).filter_map(|pane| self.display.sizes(pane)).map(|(size, _)| size).collect();
         let (columns, rows) = crate::display::grid(panes);
-        let tiled =
-            |(size, _): (ImageSize, _)| ImageSize { width: size.width * columns, height: size.height * rows };
-        let Some(picture) = self.options.size.or(first.map(tiled)) else { return Ok(()) };
+        // Tiles are alike, so that the largest pictures decide.
+        let side = |of: fn(&ImageSize) -> usize| sizes.iter().map(of).max();
+        let tiled = side(|size| size.width).zip(side(|size| size.height));
+        let tiled = tiled.map(|(width, height)| ImageSize { width: width * columns, height: height * rows });
+        let Some(picture) = self.options.size.or(tiled) else { return Ok(()) };
+        let since = *self.first_at.get_or_insert_with(Instant::now);
+        if self.options.size.is_none() && sizes.len() < panes && since.elapsed() < FIRST {
+            return Ok(());
+        }
         let WindowOptions { title, vsync, .. } = &self.options;
         let how = Open { title, picture, fifo: self.display.is_fifo(), vsync: *vsync };
         let gpu = self.display.gpu().clone();
@@ -400,7 +415,8 @@ impl App {
 
     fn close(&mut self, events: &ActiveEventLoop, by_user: bool) {
         self.closed_by_user = by_user;
-        self.display.close();
+        // Pictures that wait for the window to be seen again no longer will be.
+        self.display.close(self.can_be_seen());
         events.exit();
     }
 
@@ -555,7 +571,8 @@ impl App {
         if self.look_at.is_some_and(|at| now >= at) {
             self.look(events)?;
         }
-        let pictures = (!self.paused && self.display.is_to_be_asked()).then_some(LOOK);
+        let opens = self.first_at.is_some() && self.screen.is_none();
+        let pictures = (opens || !self.paused && self.display.is_to_be_asked()).then_some(LOOK);
         self.look_at = pictures.or(self.listens().then_some(LISTEN)).map(|wait| now + wait);
         let message_ends = self.message.as_ref().map(|(_, until)| *until);
         Ok([self.settle_at, self.retry_at, self.look_at, message_ends].into_iter().flatten().min())

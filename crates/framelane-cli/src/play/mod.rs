@@ -119,7 +119,8 @@ pub fn run(args: &PlayArgs) -> Outcome {
             name: Source::name(list).to_owned(),
             size,
             policy: run.policy,
-            paced: !list.is_live(),
+            // Of which the newest counts, each is old by its own time.
+            paced: !list.is_live() && run.policy == Policy::Fifo,
         })
         .collect();
     let (targets, window) = output.split(&devices.run, &panes)?;

@@ -504,9 +504,10 @@ impl Display {
     }
 
     /// Producers are told that nobody looks any more. What the adapter still reads stays until it is done.
-    pub(crate) fn close(&mut self) {
+    /// `visible`: what was taken last would have been seen.
+    pub(crate) fn close(&mut self, visible: bool) {
         self.watch.close();
-        self.places.iter_mut().for_each(Place::cancel);
+        self.places.iter_mut().for_each(|place| place.cancel(visible));
     }
 }
 
@@ -516,7 +517,7 @@ fn no_pane(pane: usize, panes: usize) -> Error {
 
 impl Drop for Display {
     fn drop(&mut self) {
-        self.close();
+        self.close(true);
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Place {
     pub meter: Meter,
     presented: u64,
     hidden: u64,
-    /// Taken, and not drawn before a newer one was.
+    /// Taken, and not drawn before a newer one was, or the display closed.
     overtaken: u64,
     ended: Option<String>,
 }
@@ -348,12 +348,14 @@ impl Place {
         self.picture.as_ref()?.lease.clone()
     }
 
-    /// Nobody looks any more. What was taken and not drawn, nobody saw.
-    pub fn cancel(&mut self) {
+    /// Nobody looks any more. What was taken and not drawn, nobody saw: `visible`: because of that alone.
+    pub fn cancel(&mut self, visible: bool) {
         if let Some(picture) = self.picture.as_mut().filter(|picture| !picture.seen) {
             picture.seen = true;
-            self.hidden += 1;
-            picture.tell(Seen::Hidden);
+            let (count, fate) =
+                if visible { (&mut self.overtaken, Seen::Closed) } else { (&mut self.hidden, Seen::Hidden) };
+            *count += 1;
+            picture.tell(fate);
         }
         if let From::Pane { reader, next, skipped, .. } = &mut self.from {
             *skipped += (reader.cancel().len() + usize::from(next.take().is_some())) as u64;
