@@ -108,7 +108,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
         lanes: runs[0].lanes,
         policy: choose::policy(&runs),
         input_fps: first.rate().map(FrameRate::fps),
-        paced: !first.is_live() && output.is_seen(),
+        paced: !first.is_live() && runs[0].policy == Policy::Fifo && output.is_seen(),
     };
     let frames = lists.iter().map(Playlist::frames).sum();
     let panes: Vec<_> = lists
