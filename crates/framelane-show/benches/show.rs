@@ -191,13 +191,7 @@ impl Frame {
         let stop = AtomicBool::new(false);
         std::thread::scope(|s| {
             let presenter = s.spawn(|| {
-                let mut next = Instant::now();
-                while let (Some(refresh), false) = (refresh, stop.load(Ordering::Acquire)) {
-                    display.present(self.size)?;
-                    next += refresh;
-                    std::thread::sleep(next.saturating_duration_since(Instant::now()));
-                    next = next.max(Instant::now());
-                }
+                present_until(&mut display, self.size, refresh, &stop)?;
                 Ok::<_, framelane::Error>(display.panes()[0].presented)
             });
             let produced = self.produce(device, pace, |stream, n| self.show(&pane, stream, n));
@@ -339,6 +333,23 @@ impl Frame {
         let now = cuda.memory()?.free;
         Ok((before.saturating_sub(empty) as f64, empty.saturating_sub(now) as f64))
     }
+}
+
+/// Draw at each refresh, if there is one, until `stop`.
+fn present_until(
+    display: &mut Display,
+    size: ImageSize,
+    refresh: Option<Duration>,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let mut next = Instant::now();
+    while let (Some(refresh), false) = (refresh, stop.load(Ordering::Acquire)) {
+        display.present(size)?;
+        next += refresh;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        next = next.max(Instant::now());
+    }
+    Ok(())
 }
 
 fn us(time: Duration) -> f64 {

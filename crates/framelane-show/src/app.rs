@@ -172,12 +172,13 @@ impl App {
     #[cfg(unix)]
     fn admit(&mut self) -> Result<()> {
         let Some(listener) = &mut self.listener else { return Ok(()) };
+        let mut came = false;
         while self.display.accept(listener, Duration::ZERO)?.is_some() {
+            came = true;
+        }
+        if came {
             self.rate_at = None;
-            self.link.status().panes = self.display.panes();
-            if let Some(screen) = &self.screen {
-                screen.window.request_redraw();
-            }
+            self.redraw();
         }
         Ok(())
     }
@@ -349,7 +350,7 @@ impl App {
             return Ok(None);
         };
         let Pixel { pane, before, x, y } = pixel;
-        let presented = self.display.panes().get(pane).map_or(0, |status| status.presented);
+        let presented = self.display.presented(pane);
         let rgb = match self.value {
             Some((of, shown, rgb)) if (of, shown) == (pixel, presented) => rgb,
             _ => {

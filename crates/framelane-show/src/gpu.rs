@@ -2,6 +2,7 @@
 
 use crate::caught::quietly;
 use crate::interop;
+use framelane::device::Device;
 use framelane::frame::ImageSize;
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
@@ -140,14 +141,27 @@ pub(crate) fn choose(
     })
 }
 
+/// The best adapter that `suits`; before all others that with this UUID.
+pub(crate) fn choose_for(
+    instance: &wgpu::Instance,
+    uuid: Option<[u8; 16]>,
+    suits: impl Fn(&wgpu::Adapter) -> bool,
+) -> Result<wgpu::Adapter> {
+    let same = |adapter: &wgpu::Adapter| uuid.is_some() && interop::uuid(adapter) == uuid;
+    choose(instance, |adapter| same(adapter) && suits(adapter)).or_else(|_| choose(instance, suits))
+}
+
+/// The UUID that Vulkan gives the GPU of a CUDA device.
+pub(crate) fn uuid_of(device: &Device) -> Option<[u8; 16]> {
+    device.cuda_context().map(|cuda| cuda.info().uuid)
+}
+
 /// An opened adapter.
 #[derive(Debug)]
 pub(crate) struct Gpu {
     pub(crate) adapter: AdapterInfo,
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
-    /// Vulkan's UUID of the adapter.
-    pub(crate) uuid: Option<[u8; 16]>,
     /// Pixels a side that a texture may have.
     pub(crate) max_side: u32,
     /// Whether compute shaders can write pictures.
@@ -197,16 +211,7 @@ impl Gpu {
                 note(&lost, format!("the device was lost: {text}"));
             }
         });
-        Ok(Self {
-            adapter: info,
-            uuid: interop::uuid(adapter),
-            device,
-            queue,
-            max_side,
-            computes,
-            max_read,
-            problem,
-        })
+        Ok(Self { adapter: info, device, queue, max_side, computes, max_read, problem })
     }
 
     /// The size as the adapter counts it.

@@ -2,7 +2,6 @@
 //! adapter before there is a picture to open the real one for.
 
 use crate::gpu;
-use crate::interop;
 use crate::link::Message;
 use framelane::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -48,9 +47,7 @@ impl Probe<'_> {
         let surface =
             self.instance.create_surface(Arc::new(window)).map_err(|e| failed(e.to_string()).because(e))?;
         let shows = |adapter: &wgpu::Adapter| adapter.is_surface_supported(&surface);
-        let same = |adapter: &wgpu::Adapter| self.uuid.is_some() && interop::uuid(adapter) == self.uuid;
-        gpu::choose(self.instance, |adapter| same(adapter) && shows(adapter))
-            .or_else(|_| gpu::choose(self.instance, shows))
+        gpu::choose_for(self.instance, self.uuid, shows)
     }
 }
 

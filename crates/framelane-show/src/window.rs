@@ -261,7 +261,7 @@ struct Connected {
 
 fn connect(device: Option<&Device>) -> Result<Connected> {
     let (mut events, server) = events::take()?;
-    let uuid = device.and_then(Device::cuda_context).map(|cuda| cuda.info().uuid);
+    let uuid = device.and_then(gpu::uuid_of);
     let display = events.owned_display_handle();
     let found = caught::quietly("the graphics driver", || {
         let instance = gpu::instance(Some(Box::new(display)));

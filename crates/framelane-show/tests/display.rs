@@ -4,6 +4,8 @@
 //! `FRAMELANE_SHOW_FRAMES` says how long the long test is.
 
 mod common;
+#[path = "common/numbers.rs"]
+mod numbers;
 #[path = "../../../testing/device.rs"]
 #[allow(dead_code, reason = "other tests use its other parts")]
 mod test_device;
@@ -17,6 +19,7 @@ use framelane::ring::Policy;
 use framelane::tensor::{DType, TensorSpec};
 use framelane::{Batch, ErrorKind, Result, TensorView};
 use framelane_show::{Colours, Display, Layout, PaneOptions, Picture, Shown, TensorPane};
+use numbers::{number, numbers};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -110,44 +113,18 @@ impl Drop for Hold {
     }
 }
 
-/// Half precision of what fits it exactly.
-fn f16(v: f32) -> u16 {
-    framelane::framelane_cuda::kernels::twin::f16_bits(v)
-}
-
 /// S1, S3, S12: each type, layout and number of channels arrives number by number; grey stays grey, red stays red.
 #[test]
 fn every_kind_of_tensor_is_shown_as_it_is() {
     let Some((device, mut display)) = start() else { return };
     let pane = display.pane("all", &device, &PaneOptions::default()).unwrap();
     let stream = device.stream("producer").unwrap();
-    let ImageSize { width, height } = SMALL;
-    // All 256 numbers, different in each channel.
-    let number = |x: usize, y: usize, c: usize| ((x * 7 + y * 13 + c * 91) % 256) as u8;
+    let width = SMALL.width;
     let mut index = 0;
     for dtype in [DType::U8, DType::F16, DType::BF16, DType::F32] {
         for channels in [1, 3, 4] {
             for layout in [Layout::Hwc, Layout::Chw] {
-                let shape = match layout {
-                    Layout::Hwc => [height, width, channels],
-                    Layout::Chw => [channels, height, width],
-                };
-                let mut bytes = Vec::new();
-                for i in 0..channels * width * height {
-                    let (x, y, c) = match layout {
-                        Layout::Hwc => (i / channels % width, i / channels / width, i % channels),
-                        Layout::Chw => (i % width, i / width % height, i / width / height),
-                    };
-                    let v = number(x, y, c);
-                    match dtype {
-                        DType::U8 => bytes.push(v),
-                        // Of 0 to 256, so that each number is exact in half precision, and 8 bits in bf16.
-                        DType::F16 => bytes.extend(f16(f32::from(v)).to_le_bytes()),
-                        DType::BF16 => bytes.extend(((f32::from(v).to_bits() >> 16) as u16).to_le_bytes()),
-                        _ => bytes.extend(f32::from(v).to_le_bytes()),
-                    }
-                }
-                let batch = batch(&device, vec![(TensorSpec::new(dtype, shape), bytes)]);
+                let batch = batch(&device, vec![numbers(SMALL, dtype, layout, channels)]);
                 let view = batch.on(&stream).unwrap();
                 let picture = Picture::new(view.tensor("0").unwrap()).range(0.0, 255.0);
                 assert_eq!(pane.show(&stream, &picture, &meta(index)).unwrap(), Shown::Shown);

@@ -97,20 +97,6 @@ pub fn run(args: &PlayArgs) -> Outcome {
     why.iter().for_each(|why| tell("", why));
     let mut json = options.json.as_ref().map(JsonFile::create).transpose()?;
 
-    let first = &lists[0];
-    let mut report = Describe {
-        input: lists.iter().flat_map(Playlist::describe).collect::<Vec<_>>().join("; "),
-        model: network.as_ref().map_or("none".into(), |m| framelane::lanes::Model::name(&**m).to_owned()),
-        output: output.describe(),
-        display: output.path(),
-        runtime,
-        device: devices.name(),
-        lanes: runs[0].lanes,
-        policy: choose::policy(&runs),
-        input_fps: first.rate().map(FrameRate::fps),
-        paced: !first.is_live() && runs[0].policy == Policy::Fifo && output.is_seen(),
-    };
-    let frames = lists.iter().map(Playlist::frames).sum();
     let panes: Vec<_> = lists
         .iter()
         .zip(&runs)
@@ -123,6 +109,20 @@ pub fn run(args: &PlayArgs) -> Outcome {
             paced: !list.is_live() && run.policy == Policy::Fifo,
         })
         .collect();
+    let first = &lists[0];
+    let mut report = Describe {
+        input: lists.iter().flat_map(Playlist::describe).collect::<Vec<_>>().join("; "),
+        model: network.as_ref().map_or("none".into(), |m| framelane::lanes::Model::name(&**m).to_owned()),
+        output: output.describe(),
+        display: output.path(),
+        runtime,
+        device: devices.name(),
+        lanes: runs[0].lanes,
+        policy: choose::policy(&runs),
+        input_fps: first.rate().map(FrameRate::fps),
+        paced: panes[0].paced && output.is_seen(),
+    };
+    let frames = lists.iter().map(Playlist::frames).sum();
     let (targets, window) = output.split(&devices.run, &panes)?;
     if let Some(window) = &window {
         report.display = window.handle().status().path();

@@ -1,7 +1,7 @@
 //! From the end of a producer's kernel to the frame that is drawn: the producer makes 500 frames a second, and notes when
 //! its stream has reached the end of each; the presenter draws every refresh, or whenever it can.
 
-use super::{Frame, us};
+use super::{Frame, present_until, us};
 use framelane::Result;
 use framelane::device::Device;
 use framelane::frame::FrameMeta;
@@ -22,13 +22,7 @@ pub fn measure(frame: &Frame, device: &Device, refresh: Duration) -> Result<Stri
     let stop = AtomicBool::new(false);
     let (ends, drawing) = std::thread::scope(|s| {
         let presenter = s.spawn(|| {
-            let mut next = Instant::now();
-            while !stop.load(Ordering::Acquire) {
-                display.present(frame.size)?;
-                next += refresh;
-                std::thread::sleep(next.saturating_duration_since(Instant::now()));
-                next = next.max(Instant::now());
-            }
+            present_until(&mut display, frame.size, Some(refresh), &stop)?;
             drawing(&mut display, frame)
         });
         let stream = device.stream("producer")?;

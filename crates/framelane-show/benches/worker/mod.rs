@@ -1,6 +1,6 @@
 //! The producer as a worker process: this program again, told by its environment.
 
-use super::{Frame, Run};
+use super::{Frame, Run, present_until};
 use framelane::device::Device;
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane::share::{self, Listener, WorkerOptions};
@@ -9,7 +9,7 @@ use framelane_show::{Display, Shown, WorkerPane};
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Window, width, height, and the pace in microseconds or 0.
 const TASK: &str = "FRAMELANE_BENCH_WORKER";
@@ -79,13 +79,7 @@ pub fn measure(
             ended.store(true, Ordering::Release);
             read
         });
-        let mut next = Instant::now();
-        while let (Some(refresh), false) = (refresh, ended.load(Ordering::Acquire)) {
-            display.present(frame.size)?;
-            next += refresh;
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
-            next = next.max(Instant::now());
-        }
+        present_until(&mut display, frame.size, refresh, &ended)?;
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(failed)
     })?;
     let presented = display.panes()[0].presented;

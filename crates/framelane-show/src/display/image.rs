@@ -1,7 +1,7 @@
 //! The memory of a display's slots: where a producer's kernel writes a picture, and the presenter finds it.
 
 use super::picture::Plan;
-use crate::gpu::Gpu;
+use crate::gpu::{self, Gpu};
 use crate::interop::Exportable;
 use crate::sharing;
 use framelane::device::{Buffer, Device, Memory};
@@ -69,7 +69,7 @@ pub(super) fn way(gpu: &Gpu, device: &Device) -> Way {
     let Some(cuda) = device.cuda_context() else {
         return Way::Upload(format!("pictures are made on the {}", device.name()));
     };
-    if gpu.uuid != Some(cuda.info().uuid) {
+    if gpu.adapter.uuid != gpu::uuid_of(device) {
         return Way::Upload(sharing::apart(cuda.info(), &gpu.adapter));
     }
     match shared(gpu, device, pitch(1)) {
@@ -84,6 +84,17 @@ fn shared(gpu: &Gpu, device: &Device, bytes: usize) -> Result<Image> {
     })?;
     let (buffer, mapped) = Exportable::new(gpu, bytes)?.for_cuda(cuda)?;
     Ok(Image { target: device.buffer_from_cuda(mapped)?, for_presenter: ForPresenter::Shared(buffer) })
+}
+
+/// What the kernel writes of a picture that goes by the host, and the pinned memory where the host sees it: the same on
+/// the host device.
+pub(crate) fn by_host(device: &Device, bytes: usize) -> Result<(Buffer, Buffer)> {
+    let seen = device.alloc(bytes, Memory::Pinned)?;
+    let target = match device.cuda_context() {
+        Some(_) => device.alloc(bytes, Memory::Device)?,
+        None => seen.clone(),
+    };
+    Ok((target, seen))
 }
 
 /// One slot of a pane's ring: nothing until it is first used, then as large as its largest picture.
@@ -109,13 +120,9 @@ impl Slot {
         *slot = None;
         let image = match way {
             Way::Shared => shared(gpu, device, bytes)?,
-            Way::Upload(_) if device.cuda_context().is_some() => Image {
-                target: device.alloc(bytes, Memory::Device)?,
-                for_presenter: ForPresenter::Host(device.alloc(bytes, Memory::Pinned)?),
-            },
             Way::Upload(_) => {
-                let memory = device.alloc(bytes, Memory::Pinned)?;
-                Image { target: memory.clone(), for_presenter: ForPresenter::Host(memory) }
+                let (target, seen) = by_host(device, bytes)?;
+                Image { target, for_presenter: ForPresenter::Host(seen) }
             }
         };
         Ok(slot.insert(Arc::new(image)).clone())

@@ -16,7 +16,7 @@ pub(super) fn provider(gpu: Arc<Gpu>) -> Provider {
         let Some(device) = wanted.device else {
             return Offer { way: through_host(&gpu, "pictures are made by another process"), device: None };
         };
-        if gpu.uuid != Some(device) {
+        if gpu.adapter.uuid != Some(device) {
             let why = format!("pictures are made by another process, on another GPU than {}", gpu.adapter);
             return Offer { way: through_host(&gpu, &why), device: None };
         }
@@ -73,7 +73,7 @@ mod tests {
     /// A display whose adapter exports memory: software does, too.
     fn display() -> Option<(Display, [u8; 16])> {
         let display = Display::offscreen(&Device::host()).map_err(skip).ok()?;
-        let exports = Exportable::new(&display.gpu, 4096).map(|_| display.gpu.uuid);
+        let exports = Exportable::new(&display.gpu, 4096).map(|_| display.gpu.adapter.uuid);
         match exports {
             Ok(Some(uuid)) => Some((display, uuid)),
             Ok(None) => unreachable!("what exports is Vulkan's, and has a name"),

@@ -27,7 +27,7 @@ mod watch;
 mod worker;
 
 pub(crate) use compose::Target;
-pub(crate) use image::pitch;
+pub(crate) use image::{by_host, pitch};
 pub use pane::{PaneOptions, Shown, TensorPane};
 pub use picture::{Colours, Layout, Matrix, Picture};
 pub(crate) use tiles::grid;
@@ -114,9 +114,7 @@ impl Display {
     /// [`ErrorKind::Unsupported`] if there is no adapter, [`ErrorKind::Device`] if it cannot be opened.
     pub fn offscreen(device: &Device) -> Result<Self> {
         let instance = gpu::instance(None);
-        let uuid = device.cuda_context().map(|cuda| cuda.info().uuid);
-        let same = |adapter: &wgpu::Adapter| uuid.is_some() && crate::interop::uuid(adapter) == uuid;
-        let adapter = gpu::choose(&instance, same).or_else(|_| gpu::choose(&instance, |_| true))?;
+        let adapter = gpu::choose_for(&instance, gpu::uuid_of(device), |_| true)?;
         Self::on(Arc::new(Gpu::open(&adapter)?), None)
     }
 
@@ -254,7 +252,7 @@ impl Display {
 
     /// Take the next complete picture of each pane; `visible`: of those whose last one was drawn, if each shall be.
     pub(crate) fn refresh(&mut self, visible: bool) -> Result<()> {
-        self.places.iter_mut().try_for_each(|place| place.refresh(&self.gpu, visible).map(drop))
+        self.places.iter_mut().try_for_each(|place| place.refresh(&self.gpu, visible))
     }
 
     /// See which workers are still there, and answer what they ask; nothing is taken.
@@ -497,6 +495,11 @@ impl Display {
 
     pub(crate) fn meta(&self, pane: usize) -> Option<&FrameMeta> {
         self.places.get(pane)?.meta()
+    }
+
+    /// How many of its pictures were drawn.
+    pub(crate) fn presented(&self, pane: usize) -> u64 {
+        self.places.get(pane).map_or(0, Place::presented)
     }
 
     pub(crate) fn rate(&mut self, pane: usize, now: Instant) -> Rate {

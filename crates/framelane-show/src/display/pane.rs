@@ -139,12 +139,7 @@ impl TensorPane {
         meta: &FrameMeta,
         then: Option<Box<dyn FnOnce(Seen) + Send>>,
     ) -> Result<Shown> {
-        if !stream.device().same(&self.device) {
-            let (ours, theirs, name) = (self.device.name(), stream.device().name(), stream.name());
-            let text =
-                format!("pane {:?} takes pictures of {ours}, not of stream {name:?} on {theirs}", self.name);
-            return Err(Error::new(ErrorKind::Argument, text).context(meta));
-        }
+        check_device(&self.name, &self.device, stream).map_err(|e| e.context(meta))?;
         let plan = picture.plan_both(pitch).map_err(|e| e.context(meta))?;
         image::check(&self.gpu, &plan).map_err(|e| e.context(meta))?;
         let mut slot = match self.writer.acquire() {
@@ -238,6 +233,17 @@ impl TensorPane {
         let ready = stream.record().map_err(begun)?;
         Ok(Filled { image, ready, from_host })
     }
+}
+
+/// # Errors
+/// [`ErrorKind::Argument`] for a stream of another device than the pane's.
+pub(super) fn check_device(pane: &str, device: &Device, stream: &Stream) -> Result<()> {
+    if stream.device().same(device) {
+        return Ok(());
+    }
+    let (ours, theirs, name) = (device.name(), stream.device().name(), stream.name());
+    let text = format!("pane {pane:?} takes pictures of {ours}, not of stream {name:?} on {theirs}");
+    Err(Error::new(ErrorKind::Argument, text))
 }
 
 impl fmt::Debug for TensorPane {

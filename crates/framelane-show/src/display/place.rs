@@ -172,10 +172,10 @@ impl Place {
         }
     }
 
-    /// Take the next picture, if there is one that is complete; `visible`: and may be drawn. Whether there was.
-    pub fn refresh(&mut self, gpu: &Gpu, visible: bool) -> Result<bool> {
+    /// Take the next picture, if there is one that is complete; `visible`: and may be drawn.
+    pub fn refresh(&mut self, gpu: &Gpu, visible: bool) -> Result<()> {
         if visible && self.is_fifo() && self.has_unseen() {
-            return Ok(false);
+            return Ok(());
         }
         let current = match &mut self.from {
             From::Pane { reader, next, skipped, .. } => {
@@ -199,66 +199,44 @@ impl Place {
                 }
             }
             #[cfg(unix)]
-            From::Worker { worker, bytes, refused, uploaded } => {
-                // Frames first: a worker that has ended leaves its last one.
-                let taken = worker.try_take();
-                if self.ended.is_none() && !worker.poll_alive() {
-                    self.ended = worker.ended().map(str::to_owned);
+            From::Worker { worker, bytes, refused, uploaded } => match worker.try_take() {
+                Some(frame)
+                    if image::check_size(gpu, frame.size(), frame.pitch() * frame.size().height).is_err() =>
+                {
+                    *refused += 1;
+                    None
                 }
-                match taken {
-                    Some(frame)
-                        if image::check_size(gpu, frame.size(), frame.pitch() * frame.size().height)
-                            .is_err() =>
-                    {
-                        *refused += 1;
-                        None
-                    }
-                    Some(frame) => {
-                        let size = frame.size();
-                        if let Some(pixels) = lend::pixels(&frame) {
-                            let meta = frame.meta().clone();
-                            let lease: Arc<Lease> = Arc::new(frame);
-                            let lease = Some(lease);
-                            let current =
-                                Current { pixels, size, before: None, meta, told: None, seen: false, lease };
-                            self.take(current, visible);
-                            return Ok(true);
+                Some(frame) => {
+                    let (size, meta) = (frame.size(), frame.meta().clone());
+                    let (pixels, lease): (_, Option<Arc<Lease>>) = match lend::pixels(&frame) {
+                        Some(pixels) => (pixels, Some(Arc::new(frame))),
+                        None => {
+                            bytes.resize(frame.pitch() * size.height, 0);
+                            frame.copy_to(bytes)?;
+                            *uploaded += 1;
+                            (upload(gpu, &mut self.uploaded, bytes), None)
                         }
-                        bytes.resize(frame.pitch() * size.height, 0);
-                        frame.copy_to(bytes)?;
-                        *uploaded += 1;
-                        let pixels = upload(gpu, &mut self.uploaded, bytes);
-                        let meta = frame.meta().clone();
-                        Some(Current {
-                            pixels,
-                            size,
-                            before: None,
-                            meta,
-                            told: None,
-                            seen: false,
-                            lease: None,
-                        })
-                    }
-                    None => None,
+                    };
+                    Some(Current { pixels, size, before: None, meta, told: None, seen: false, lease })
                 }
-            }
+                None => None,
+            },
         };
-        let Some(current) = current else { return Ok(false) };
-        self.take(current, visible);
-        Ok(true)
+        // Frames first: a worker that has ended leaves its last one.
+        self.tend();
+        if let Some(current) = current {
+            self.pass_over(if visible { Seen::Overtaken } else { Seen::Hidden });
+            self.picture = Some(current);
+        }
+        Ok(())
     }
 
-    fn take(&mut self, current: Current, visible: bool) {
-        if let Some(old) = self.picture.replace(current)
-            && !old.seen
-        {
-            let (count, fate) = if visible {
-                (&mut self.overtaken, Seen::Overtaken)
-            } else {
-                (&mut self.hidden, Seen::Hidden)
-            };
-            *count += 1;
-            old.tell(fate);
+    /// The picture that was taken, if it was not drawn, will not be.
+    fn pass_over(&mut self, fate: Seen) {
+        if let Some(picture) = self.picture.as_mut().filter(|picture| !picture.seen) {
+            picture.seen = true;
+            *(if fate == Seen::Hidden { &mut self.hidden } else { &mut self.overtaken }) += 1;
+            picture.tell(fate);
         }
     }
 
@@ -339,6 +317,10 @@ impl Place {
         inside.then(|| (&picture.pixels, start + y * image::pitch(size.width) + 4 * x))
     }
 
+    pub fn presented(&self) -> u64 {
+        self.presented
+    }
+
     pub fn meta(&self) -> Option<&FrameMeta> {
         self.picture.as_ref().map(|picture| &picture.meta)
     }
@@ -350,13 +332,7 @@ impl Place {
 
     /// Nobody looks any more. What was taken and not drawn, nobody saw: `visible`: because of that alone.
     pub fn cancel(&mut self, visible: bool) {
-        if let Some(picture) = self.picture.as_mut().filter(|picture| !picture.seen) {
-            picture.seen = true;
-            let (count, fate) =
-                if visible { (&mut self.overtaken, Seen::Closed) } else { (&mut self.hidden, Seen::Hidden) };
-            *count += 1;
-            picture.tell(fate);
-        }
+        self.pass_over(if visible { Seen::Closed } else { Seen::Hidden });
         if let From::Pane { reader, next, skipped, .. } = &mut self.from {
             *skipped += (reader.cancel().len() + usize::from(next.take().is_some())) as u64;
         }

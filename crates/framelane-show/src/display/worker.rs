@@ -1,6 +1,7 @@
 //! The worker process's side: tensors shown on the display of another process.
 
 use super::image::pitch;
+use super::pane::check_device;
 use super::picture::{How, Picture};
 use super::staging::Staging;
 use crate::interop;
@@ -159,12 +160,7 @@ impl WorkerPane {
     /// earlier failure of the stream; as [`Worker::show`] where slots must grow. The pane goes on; only a slot that
     /// something may still be writing when its end could not be enqueued is not used again.
     pub fn show(&mut self, stream: &Stream, picture: &Picture<'_>, meta: &FrameMeta) -> Result<Shown> {
-        if !stream.device().same(&self.device) {
-            let (ours, theirs, name) = (self.device.name(), stream.device().name(), stream.name());
-            let text =
-                format!("pane {:?} takes pictures of {ours}, not of stream {name:?} on {theirs}", self.name);
-            return Err(Error::new(ErrorKind::Argument, text).context(meta));
-        }
+        check_device(&self.name, &self.device, stream).map_err(|e| e.context(meta))?;
         let (size, how) = picture.plan(pitch).map_err(|e| e.context(meta))?;
         let slot = match self.worker.begin(size, meta)? {
             Begun::Slot(slot) => slot,

@@ -2,10 +2,11 @@
 
 use super::raw::{Calls, Drawn, Gl};
 use crate::Picture;
+use crate::display::by_host;
 use crate::display::picture::{self, How};
 use crate::display::staging::Staging;
 use crate::gpu::AdapterInfo;
-use framelane::device::{Access, Buffer, Device, Event, Memory, Stream};
+use framelane::device::{Access, Buffer, Device, Event, Stream};
 use framelane::framelane_cuda::{self as cuda, CudaError, DeviceBuffer, Kind, Place};
 use framelane::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -168,7 +169,10 @@ impl Shower {
         let bytes = how.bytes();
         let host = match self.host.take().filter(|host| host.target.len() >= bytes) {
             Some(host) => host,
-            None => Host::new(&self.device, bytes)?,
+            None => {
+                let (target, seen) = by_host(&self.device, bytes)?;
+                Host { target, seen }
+            }
         };
         let host = self.host.insert(host);
         self.staging
@@ -194,17 +198,6 @@ impl Shower {
         LEFT.fetch_add(1, Ordering::Relaxed);
         log::warn!("{what} of OpenGL's stays registered with CUDA until the process ends: {why}");
         false
-    }
-}
-
-impl Host {
-    fn new(device: &Device, bytes: usize) -> Result<Self> {
-        let seen = device.alloc(bytes, Memory::Pinned)?;
-        let target = match device.cuda_context() {
-            Some(_) => device.alloc(bytes, Memory::Device)?,
-            None => seen.clone(),
-        };
-        Ok(Self { target, seen })
     }
 }
 

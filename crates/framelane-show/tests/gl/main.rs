@@ -10,6 +10,8 @@
 mod common;
 mod cuda;
 mod glx;
+#[path = "../common/numbers.rs"]
+mod numbers;
 mod program;
 mod refused;
 #[path = "../../../../testing/device.rs"]
@@ -25,6 +27,7 @@ use framelane::framelane_cuda::kernels::{Nv12ToPicture, twin};
 use framelane::tensor::{DType, TensorSpec};
 use framelane_show::gl::{GlBuffer, GlContext, GlTexture, GlWay};
 use framelane_show::{Layout, Matrix, Picture};
+use numbers::number;
 use program::{Drawer, Program};
 use test_device::TestDevice;
 
@@ -77,40 +80,17 @@ impl Tensor {
     }
 }
 
-/// All 256 numbers, different in each channel.
-fn number(x: usize, y: usize, c: usize) -> u8 {
-    ((x * 7 + y * 13 + c * 91) % 256) as u8
-}
-
 /// A tensor of [`SIZE`] with [`number`]s in it, and the picture that it is.
 fn numbers(stream: &Stream, dtype: DType, layout: Layout, channels: usize) -> (Tensor, Vec<u8>) {
     let ImageSize { width, height } = SIZE;
-    let shape = match layout {
-        Layout::Hwc => [height, width, channels],
-        Layout::Chw => [channels, height, width],
-    };
-    let mut bytes = Vec::new();
-    for i in 0..channels * width * height {
-        let (x, y, c) = match layout {
-            Layout::Hwc => (i / channels % width, i / channels / width, i % channels),
-            Layout::Chw => (i % width, i / width % height, i / width / height),
-        };
-        let v = number(x, y, c);
-        match dtype {
-            DType::U8 => bytes.push(v),
-            // Of 0 to 256, so that each number is exact in half precision, and 8 bits in bf16.
-            DType::F16 => bytes.extend(twin::f16_bits(v.into()).to_le_bytes()),
-            DType::BF16 => bytes.extend(((f32::from(v).to_bits() >> 16) as u16).to_le_bytes()),
-            _ => bytes.extend(f32::from(v).to_le_bytes()),
-        }
-    }
+    let (spec, bytes) = numbers::numbers(SIZE, dtype, layout, channels);
     let expected = (0..width * height)
         .flat_map(|i| {
             let at = |c: usize| number(i % width, i / width, if channels == 1 { 0 } else { c });
             [at(0), at(1), at(2), 255]
         })
         .collect();
-    (Tensor::new(stream, TensorSpec::new(dtype, shape), &bytes), expected)
+    (Tensor::new(stream, spec, &bytes), expected)
 }
 
 fn each_kind(mut check: impl FnMut(DType, Layout, usize)) {
