@@ -2,6 +2,7 @@
 
 #![no_main]
 
+use framelane::share::fates;
 use framelane::share::page::{Look, PAGE_BYTES, SLOTS, abandon, acquire, done_at, release, take};
 use std::sync::atomic::AtomicU64;
 
@@ -42,7 +43,16 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         abandon(&words[..], acquired.slot, last + 1);
         // What was given back is free, and another may be before it.
         let again = acquire(&words[..], slots, last + 2);
-        assert!(again.is_some_and(|again| !again.replaces && again.slot <= acquired.slot));
+        assert!(again.is_some_and(|again| again.replaces.is_none() && again.slot <= acquired.slot));
         last += 2;
+    }
+    // What a window says of frames ends, wherever its count begins.
+    for from in [0, u64::MAX - 1, u64::from(how[0])] {
+        let mut read = from;
+        let mut said = 0;
+        while fates::read(&words[..], &mut read).is_some() {
+            said += 1;
+            assert!(said <= fates::ENTRIES);
+        }
     }
 });

@@ -7,6 +7,8 @@
 #![cfg(all(loom, unix))]
 
 use framelane::frame::ImageSize;
+use framelane::share::Fate;
+use framelane::share::fates::{self, Entry};
 use framelane::share::page::{self, About, Look, PAGE_BYTES, SourceName, Words};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, Ordering::Relaxed};
@@ -28,9 +30,9 @@ struct Shared {
     in_use: Vec<AtomicBool>,
 }
 
-/// State, index and `done` of a slot, as `page` lays them out.
+/// State, index and `done` of a slot, as `page` lays them out; of the log its count, and the entries that a test writes.
 fn is_checked(at: usize, slots: usize) -> bool {
-    (32..32 + slots * 32).contains(&at) && matches!(at % 32, 0 | 3 | 8)
+    (32..32 + slots * 32).contains(&at) && matches!(at % 32, 0 | 3 | 8) || matches!(at, 1..6 | 30..32)
 }
 
 impl Shared {
@@ -61,7 +63,7 @@ impl Shared {
         self.exclusively(acquired.slot, |pixel| pixel.store(number, Relaxed));
         page::publish(self, acquired.slot, number, &about(number));
         page::raise(self, acquired.slot, number);
-        Some(acquired.replaces)
+        Some(acquired.replaces.is_some())
     }
 
     fn take(&self, last: u64) -> Option<u64> {
@@ -194,7 +196,7 @@ fn the_only_complete_frame_is_left_while_others_are_pending() {
         let pending = page::acquire(&*shared, 2, 2).unwrap();
         page::publish(&*shared, pending.slot, 2, &about(2));
         let newer = page::acquire(&*shared, 2, 3).unwrap();
-        assert_eq!((newer.slot, newer.replaces), (pending.slot, true));
+        assert_eq!((newer.slot, newer.replaces), (pending.slot, Some(2)));
         // In the order of the device.
         page::raise(&*shared, pending.slot, 2);
         page::publish(&*shared, newer.slot, 3, &about(3));
@@ -202,6 +204,42 @@ fn the_only_complete_frame_is_left_while_others_are_pending() {
         shared.exclusively(newer.slot, |pixel| pixel.store(3, Relaxed));
         page::raise(&*shared, newer.slot, 3);
         assert_eq!(shared.take(1), Some(3));
+    });
+}
+
+/// What the window says of frames is read once, whole and in order, as long as no more is said than there is room for.
+#[test]
+fn fates_are_read_as_they_were_written() {
+    within(2, || {
+        let shared = Shared::new(2);
+        let said = |number| Entry {
+            number,
+            fate: if number % 2 == 0 { Fate::Drawn } else { Fate::Hidden },
+            at: number * 7,
+        };
+        // The log goes round.
+        let before = fates::ENTRIES as u64 - 1;
+        let mut read = 0;
+        for number in 1..=before {
+            assert!(fates::write(&*shared, number - 1, said(number)));
+            assert_eq!(fates::read(&*shared, &mut read), Some(said(number)));
+        }
+        let window = shared.clone();
+        let window = loom::thread::spawn(move || {
+            for number in before + 1..=before + 3 {
+                assert!(fates::write(&*window, number - 1, said(number)));
+            }
+        });
+        for _ in 0..2 {
+            let expected = said(read + 1);
+            assert!(fates::read(&*shared, &mut read).is_none_or(|entry| entry == expected));
+        }
+        window.join().unwrap();
+        while let Some(entry) = fates::read(&*shared, &mut read) {
+            assert_eq!(entry, said(read));
+        }
+        assert_eq!(read, before + 3);
+        assert!(!fates::write(&*shared, read, Entry { fate: Fate::Closed, ..said(1) }));
     });
 }
 
@@ -214,7 +252,7 @@ fn an_abandoned_slot_is_free() {
         let window = loom::thread::spawn(move || assert_eq!(window.take(0), None));
         for number in 1..=5 {
             let begun = page::acquire(&*shared, 2, number).unwrap();
-            assert!(!begun.replaces);
+            assert_eq!(begun.replaces, None);
             page::abandon(&*shared, begun.slot, number);
         }
         window.join().unwrap();

@@ -74,7 +74,7 @@ fn kill_workers(test: &str, window: &str) {
             doomed.kill();
             slowest = slowest.max(time_to_readable(&pane));
             assert!(!pane.poll_alive());
-            assert_eq!(pane.ended(), Some("the worker has ended"));
+            assert_eq!(pane.ended(), Some("killed, or crashed: it said no goodbye"));
             // What was complete can still be shown; what was being written is never seen.
             if let Some(frame) = pane.try_take() {
                 assert!(number_of(&frame) > last);
@@ -154,7 +154,7 @@ fn s16_windows_killed() {
         child.kill();
         assert!(time_to_readable(&worker) < SOON);
         assert_eq!(show_number(&mut worker, number, SIZE).unwrap(), Shown::Closed);
-        assert!(!worker.is_open().unwrap());
+        assert!(!worker.is_open().unwrap() && worker.is_lost());
         assert_eq!(show_number(&mut worker, number, SIZE).unwrap(), Shown::Closed);
         let error = Worker::attach(&name, "pane", WorkerOptions::for_size(SIZE)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");

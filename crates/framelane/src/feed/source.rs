@@ -185,6 +185,11 @@ impl<'a> SlotWriter<'a> {
         self.contents.meta = Some(meta);
     }
 
+    /// Which frame this batch is, if that was said.
+    pub fn meta(&self) -> Option<&FrameMeta> {
+        self.contents.meta.as_ref()
+    }
+
     /// Run `f` and count its time as conversion instead of as the source's own.
     ///
     /// `f` gets the writer back, so that it can convert straight into [`SlotWriter::tensor`]'s bytes.

@@ -1,11 +1,12 @@
 //! The window's side of one worker.
 
+use super::fates::{self, Entry};
 use super::memory::{SharedMemory, read};
 use super::message::{MAX_BYTES, Message};
 use super::offer::{Offer, Owned, Provider, Wanted};
 use super::page::{self, About, Look, PAGE_BYTES};
 use super::system::{Heard, Socket, now};
-use super::{Limits, WindowCounts};
+use super::{Fate, Limits, WindowCounts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{FrameMeta, ImageSize};
 use std::fmt;
@@ -31,6 +32,8 @@ pub struct Attached {
     /// What the worker wrote into before its slots grew, until something is in the new ones.
     previous: Option<Arc<Lent>>,
     last: u64,
+    /// Fates told in the current page.
+    told: u64,
     /// The name of the last frame's source, so that it is not made again for each.
     source: Arc<str>,
     counts: WindowCounts,
@@ -119,6 +122,7 @@ impl Attached {
             current,
             previous: None,
             last: 0,
+            told: 0,
             source: "".into(),
             counts: WindowCounts::default(),
             ended: None,
@@ -140,14 +144,13 @@ impl Attached {
     /// Of a worker's slots one always stays the worker's: whoever keeps all others gets no frame until one is dropped.
     /// A worker that has ended leaves its last frame to be taken.
     pub fn try_take(&mut self) -> Option<Taken> {
-        let taken = Self::take_from(&self.current, &mut self.last, &mut self.counts);
+        let current = self.current.clone();
+        let mut taken = self.take_from(&current);
         if taken.is_some() {
             self.previous = None;
+        } else if let Some(previous) = self.previous.clone() {
+            taken = self.take_from(&previous);
         }
-        let taken = taken.or_else(|| {
-            let previous = self.previous.as_ref()?;
-            Self::take_from(previous, &mut self.last, &mut self.counts)
-        });
         let (lent, slot, number, about) = taken?;
         // Checked to be text where it was read.
         let source = about.source.get().unwrap_or_default();
@@ -165,11 +168,8 @@ impl Attached {
         Some(Taken { size: about.size, pitch: about.pitch, meta, lent, slot, number })
     }
 
-    fn take_from(
-        lent: &Arc<Lent>,
-        last: &mut u64,
-        counts: &mut WindowCounts,
-    ) -> Option<(Arc<Lent>, usize, u64, About)> {
+    fn take_from(&mut self, lent: &Arc<Lent>) -> Option<(Arc<Lent>, usize, u64, About)> {
+        let Self { last, counts, .. } = self;
         let held = lent.held.load(Ordering::Relaxed);
         let SharedMemory { page, slots, slot_bytes, .. } = &lent.memory;
         counts.spoiled += lent.upset.swap(0, Ordering::Relaxed);
@@ -185,11 +185,28 @@ impl Attached {
         *last = number;
         let Some((slot, about)) = found else {
             counts.spoiled += 1;
+            self.settle(number, Fate::Refused);
             return None;
         };
         counts.taken += 1;
         lent.held.fetch_or(1 << slot, Ordering::Relaxed);
         Some((lent.clone(), slot, number, about))
+    }
+
+    /// Tell the worker what became of the frame `number` ([`Taken::number`]), once: [`Fate::Drawn`], [`Fate::Overtaken`],
+    /// [`Fate::Hidden`] or [`Fate::Refused`]. Never waits; the worker looks when it shows the next.
+    pub fn settle(&mut self, number: u64, fate: Fate) {
+        let entry = Entry { number, fate, at: now() };
+        self.told += u64::from(fates::write(self.current.memory.page.words(), self.told, entry));
+    }
+
+    /// Say goodbye: the window closes, or the pane is dismissed. What was taken stays as it is.
+    pub fn close(&mut self, why: &str) {
+        if self.ended.is_none() {
+            // One that does not hear it is gone, or finds the end of the connection.
+            let _ = self.socket.send(&Message::Bye { why }.to_bytes(), &[]);
+            self.ended = Some("the window was closed".into());
+        }
     }
 
     /// Answer what the worker asked (larger slots), and see whether it is still there. Never waits.
@@ -216,11 +233,15 @@ impl Attached {
             Ok(Heard::Nothing) => return false,
             Ok(Heard::Packet(bytes)) => Message::parse(&buffer[..bytes]),
             Ok(Heard::TooMuch) => Err("a message that is too long".into()),
-            Ok(Heard::Closed) => return self.end("the worker has ended".into()),
+            Ok(Heard::Closed) => {
+                return self.end("killed, or crashed: it said no goodbye".into());
+            }
             Err(e) => return self.end(format!("the worker cannot be heard: {e}")),
         };
         let grown = match said {
             Ok(Message::Grow { slot_bytes }) => self.grow(slot_bytes),
+            Ok(Message::Bye { why: "" }) => return self.end("ended".into()),
+            Ok(Message::Bye { why }) => return self.end(format!("ended: {why}")),
             Ok(_) => return self.end("the worker sent a message that has no place here".into()),
             Err(what) => return self.end(format!("the worker sent {what}")),
         };
@@ -247,6 +268,7 @@ impl Attached {
         let Some(grown) = Lent::send(&self.socket, slots, slot_bytes, offer)? else { return Ok(false) };
         self.way = way;
         self.previous = Some(std::mem::replace(&mut self.current, grown));
+        self.told = 0;
         self.counts.grown += 1;
         Ok(true)
     }
@@ -264,6 +286,15 @@ impl Attached {
     /// The most frames that can be held at once.
     pub fn most_held(&self) -> usize {
         self.current.memory.slots - 1
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // A process that goes down says nothing: its worker is to know.
+        if !std::thread::panicking() {
+            self.close("");
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a worker and a window say to each other: four messages, each in one packet.
+//! What a worker and a window say to each other: five messages, each in one packet.
 //!
 //! ```text
 //! all        "flsh", version u16, kind u16                    then, little-endian:
@@ -8,9 +8,10 @@
 //! 3 Memory   slots u64, bytes of a slot u64, bytes of an allocation u64, the way, UTF-8;       window → worker
 //!            with descriptors: page, slots
 //! 4 Refused  the reason, UTF-8                                                                 window → worker
+//! 5 Bye      why, UTF-8; empty if there is nothing to say                                      both
 //! ```
-//! The window answers Hello and Grow with Memory or Refused, and says nothing else. Refused stays the same in every
-//! version, so that two sides that do not fit can tell each other.
+//! The window answers Hello and Grow with Memory or Refused. Whoever ends in order says Bye first: one that is gone without
+//! it was killed, or crashed. Refused stays the same in every version, so that two sides that do not fit can tell each other.
 //!
 //! *takes* is 1 for a worker that takes host memory alone (its UUID is zeros then), 2 for one that also takes memory of
 //! the device with this UUID. *bytes of an allocation* is 0 for slots in host memory; for slots in the device's, it is
@@ -25,7 +26,7 @@ use framelane_cuda::Mapped;
 use std::str;
 
 /// What this library speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The longest message.
 pub const MAX_BYTES: usize = 512;
 /// The only policy so far: the window gets the newest frame.
@@ -45,6 +46,7 @@ const HELLO: u16 = 1;
 const GROW: u16 = 2;
 const MEMORY: u16 = 3;
 const REFUSED: u16 = 4;
+const BYE: u16 = 5;
 
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +84,11 @@ pub enum Message<'a> {
     Refused {
         /// Why, in words.
         reason: &'a str,
+    },
+    /// The last message: this side ends in order.
+    Bye {
+        /// Why, in words, if there is something to say.
+        why: &'a str,
     },
 }
 
@@ -128,11 +135,12 @@ impl<'a> Message<'a> {
                 Ok(Self::Memory { slots: count(slots)?, slot_bytes, allocated, way: text(way)? })
             }
             (REFUSED, _) => Ok(Self::Refused { reason: text(body)? }),
+            (BYE, _) => Ok(Self::Bye { why: text(body)? }),
             (kind, len) => Err(format!("a message of kind {kind} with {len} bytes")),
         }
     }
 
-    /// Its bytes. A reason or a way that is too long is cut.
+    /// Its bytes. Words that are too long are cut.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         let kind = match self {
@@ -140,6 +148,7 @@ impl<'a> Message<'a> {
             Self::Grow { .. } => GROW,
             Self::Memory { .. } => MEMORY,
             Self::Refused { .. } => REFUSED,
+            Self::Bye { .. } => BYE,
         };
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(kind.to_le_bytes());
@@ -159,6 +168,7 @@ impl<'a> Message<'a> {
                 bytes.extend(cut(way, MAX_BYTES - HEAD - MEMORY_BYTES));
             }
             Self::Refused { reason } => bytes.extend(cut(reason, MAX_BYTES - HEAD)),
+            Self::Bye { why } => bytes.extend(cut(why, MAX_BYTES - HEAD)),
         }
         bytes
     }
@@ -242,13 +252,15 @@ mod tests {
             MEMORY,
             Message::Memory { slots: 2, slot_bytes: 1, allocated: None, way: "" },
             Message::Refused { reason: "no" },
+            Message::Bye { why: "" },
+            Message::Bye { why: "done" },
         ];
         for message in all {
             let bytes = message.to_bytes();
             assert_eq!(Message::parse(&bytes), Ok(message));
             // What ends with a text is of any length, from some on.
             let least = match message {
-                Message::Refused { .. } => HEAD,
+                Message::Refused { .. } | Message::Bye { .. } => HEAD,
                 Message::Memory { .. } => HEAD + MEMORY_BYTES,
                 _ => bytes.len(),
             };

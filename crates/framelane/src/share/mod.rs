@@ -42,10 +42,12 @@
 //! 2. The worker says hello: its pane's name, slots, bytes of each, and which GPU's memory it can open besides host memory.
 //!    The window makes the memory and sends descriptors of a control page and the slots, and how pictures come to
 //!    its screen, in words; or it refuses in words (`message`).
-//! 3. Frames: the state machine in the control page (`page`). Nothing is sent.
+//! 3. Frames: the state machine in the control page (`page`), and what became of each, which the window writes there
+//!    (`fates`). Nothing is sent.
 //! 4. A worker whose frames outgrow the slots asks for larger ones, and gets a new page and slots; its numbers go on. The
 //!    window looks into the old ones as long as there is nothing in the new.
-//! 5. Either side's end, whatever its cause, hangs up the socket. The memory lives while one of the two maps it, so a
+//! 5. Either side's end, whatever its cause, hangs up the socket; who ends in order says goodbye before, perhaps why, so that
+//!    the other side can tell it from a crash ([`Worker::is_lost`], [`Attached::ended`]). The memory lives while one of the two maps it, so a
 //!    frame that was taken stays valid; a slot that a dead worker was writing goes with its page.
 //!
 //! All memory is made by the window: a worker's descriptors are never accepted, and with a sealed size a mapping
@@ -63,6 +65,8 @@
 //! Nothing here starts a thread. Linux only; elsewhere on Unix each call says so.
 
 mod attached;
+#[doc(hidden)]
+pub mod fates;
 mod listener;
 mod memory;
 #[doc(hidden)]
@@ -83,6 +87,7 @@ pub use attached::{Attached, Taken};
 pub use listener::Listener;
 pub use memory::{DeviceSlots, Pixels, SharedMemory};
 pub use offer::{Offer, Owned, Provider, Wanted};
+pub use place::check_window_name;
 pub use slot::WorkerSlot;
 pub use worker::{Begun, Worker};
 
@@ -101,6 +106,23 @@ pub enum Shown {
     Dropped,
     /// The window is closed: stop, or attach to the next.
     Closed,
+}
+
+/// What became of a frame that a worker handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// The window drew it.
+    Drawn,
+    /// A newer one was drawn in its place.
+    Overtaken,
+    /// The window took it while it was minimised or covered, so nobody saw it.
+    Hidden,
+    /// It made no sense, or is larger than the window's graphics adapter can draw.
+    Refused,
+    /// The window closed, or died, before it was drawn.
+    Closed,
+    /// The worker ended before it knew.
+    Left,
 }
 
 /// What a worker wants.
@@ -175,6 +197,8 @@ pub struct WorkerCounts {
     pub replaced: u64,
     /// Frames for which there was no slot.
     pub dropped: u64,
+    /// Frames handed over that the window drew. It is known of some that follow only when the next one is shown.
+    pub drawn: u64,
     /// How often the slots grew.
     pub grown: u64,
 }

@@ -51,8 +51,10 @@ pub const NAME_BYTES: usize = 64;
 /// Rows begin at multiples of this, as displays upload them.
 pub const PITCH: usize = 256;
 
-// In words. The first 256 bytes are kept for what concerns the whole page.
-const FIRST: usize = 32;
+// In words. The first 256 bytes are for what concerns the whole page: a word that is nobody's, and the log of what became
+// of frames (`fates`).
+pub(super) const FATES: usize = 1;
+pub(super) const FIRST: usize = 32;
 const STRIDE: usize = 32;
 const STATE: usize = 0;
 const SIZE: usize = 1;
@@ -161,8 +163,8 @@ pub fn pitch_of(size: ImageSize) -> usize {
 pub struct Acquired {
     /// Which.
     pub slot: usize,
-    /// It holds a frame that nobody has seen.
-    pub replaces: bool,
+    /// The number of the frame in it that nobody has seen, and now nobody will.
+    pub replaces: Option<u64>,
 }
 
 /// At which byte of the page a device writes the number of the frame whose pixels are in the slot.
@@ -179,7 +181,7 @@ pub fn acquire(page: &(impl Words + ?Sized), slots: usize, number: u64) -> Optio
         let Some(((slot, found), replaces)) = best_to_write(page, slots) else { continue };
         // Acquire: the window's reads come before our writes.
         if page.exchange(word(slot, STATE), found, state(number, WRITING), Acquire) {
-            return Some(Acquired { slot, replaces });
+            return Some(Acquired { slot, replaces: replaces.then(|| apart(found).0) });
         }
     }
     None

@@ -16,11 +16,15 @@ const MAX_NAME: usize = 64;
 
 /// Where the window of this name listens, in a folder that was made or checked.
 pub fn path_of(name: &str) -> Result<PathBuf> {
-    check_name(name)?;
+    check_window_name(name)?;
     Ok(folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))?.join(name))
 }
 
-fn check_name(name: &str) -> Result<()> {
+/// Whether a window can have this name ([`super::Listener::bind`]).
+///
+/// # Errors
+/// [`ErrorKind::Argument`] with what it may be.
+pub fn check_window_name(name: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(fits) && !matches!(name, "." | "..") {
         return Ok(());

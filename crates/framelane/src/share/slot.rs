@@ -13,7 +13,7 @@ pub struct WorkerSlot {
     memory: Arc<SharedMemory>,
     index: usize,
     number: u64,
-    replaces: bool,
+    replaces: Option<u64>,
     about: About,
 }
 
@@ -22,7 +22,7 @@ impl WorkerSlot {
         memory: Arc<SharedMemory>,
         index: usize,
         number: u64,
-        replaces: bool,
+        replaces: Option<u64>,
         about: About,
     ) -> Self {
         Self { memory, index, number, replaces, about }
@@ -69,10 +69,18 @@ impl WorkerSlot {
         self.memory.host_slots().map(|slots| slots[self.index].words())
     }
 
-    /// Whether it replaces an unseen picture.
-    pub(super) fn publish(self) -> bool {
-        page::publish(self.memory.page.words(), self.index, self.number, &self.about);
+    /// The unseen picture that was in it.
+    pub(super) fn replaces(&self) -> Option<u64> {
         self.replaces
+    }
+
+    /// When its picture was captured, in the time that both processes see.
+    pub(super) fn captured(&self) -> u64 {
+        self.about.captured
+    }
+
+    pub(super) fn publish(self) {
+        page::publish(self.memory.page.words(), self.index, self.number, &self.about);
     }
 
     pub(super) fn abandon(self) {

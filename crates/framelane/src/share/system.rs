@@ -108,11 +108,15 @@ impl Socket {
         let room = if descriptors.is_some() { CONTROL_BYTES } else { 0 };
         let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let mut was_reset = false;
         let got = loop {
             match rustix::net::recvmsg(&self.0, &mut [IoSliceMut::new(buffer)], &mut control, flags) {
                 Ok(got) => break got,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Heard::Nothing),
+                // One that ends without having read all that it was sent resets the connection; what it said before is
+                // there still.
+                Err(Errno::CONNRESET) if !was_reset => was_reset = true,
                 Err(Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN) => return Ok(Heard::Closed),
                 Err(e) => return Err(e.into()),
             }

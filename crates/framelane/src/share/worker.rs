@@ -1,21 +1,23 @@
 //! The worker's side: it attaches to a window by name and shows frames there.
 
+use super::fates::{self, Entry};
 use super::memory::{DeviceSlots, Pixels, SharedMemory, write};
 use super::message::{LATEST, MAX_BYTES, Message, is_pane_name};
 use super::page::{self, About, Acquired, NAME_BYTES, SLOTS, SourceName, pitch_of};
 use super::place::path_of;
 use super::slot::WorkerSlot;
 use super::system::{Heard, Socket, now, wait};
-use super::{MAX_SLOT_BYTES, Shown, WorkerCounts, WorkerOptions, after};
+use super::{Fate, MAX_SLOT_BYTES, Shown, WorkerCounts, WorkerOptions, after};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::{FrameMeta, ImageSize};
+use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A pane in another process's window. Dropping it ends the pane's stream; the window keeps the last frame.
-#[derive(Debug)]
 pub struct Worker {
     socket: Socket,
     window: Arc<str>,
@@ -27,8 +29,36 @@ pub struct Worker {
     /// What larger slots were asked for, as long as there is no answer.
     asked: Option<usize>,
     number: u64,
+    /// Frames whose fate is open, in the order of their numbers.
+    open: VecDeque<Open>,
+    /// Fates that were read in the page there is now.
+    read: u64,
     counts: WorkerCounts,
-    closed: bool,
+    closed: Option<Closed>,
+}
+
+/// A frame that was handed over.
+struct Open {
+    number: u64,
+    captured: u64,
+    then: Option<Then>,
+}
+
+type Then = Box<dyn FnOnce(Fate, Duration) + Send>;
+
+/// Frames whose fate can be open with a window that keeps to the protocol: one in each slot, twice while they grow.
+const MOST_OPEN: usize = 2 * *SLOTS.end() + 1;
+
+/// How often [`Worker::settle`] looks: nothing tells of a fate, and a refresh takes longer.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How the window ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closed {
+    /// It said so.
+    InOrder,
+    /// Without a word.
+    Lost,
 }
 
 /// What the window says.
@@ -36,7 +66,7 @@ enum Answer {
     Nothing,
     Memory(Given),
     Refused(String),
-    Closed,
+    Closed(Closed),
 }
 
 struct Given {
@@ -83,7 +113,7 @@ impl Worker {
                     let sentence = format!("the window {window} does not take the pane {pane:?}: {reason}");
                     return Err(Error::new(ErrorKind::Budget, sentence));
                 }
-                Answer::Closed => return Err(closed(window)),
+                Answer::Closed(_) => return Err(closed(window)),
                 Answer::Nothing => wait_for_answer(&socket, window, until)?,
             }
         };
@@ -99,8 +129,10 @@ impl Worker {
             patience: options.patience,
             asked: None,
             number: 0,
+            open: VecDeque::with_capacity(MOST_OPEN + 1),
+            read: 0,
             counts: WorkerCounts::default(),
-            closed: false,
+            closed: None,
         })
     }
 
@@ -156,6 +188,7 @@ impl Worker {
         if !self.is_open()? || !self.make_room(pitch * size.height, meta)? {
             return Ok(Begun::Closed);
         }
+        self.look();
         let (slots, page) = (self.memory.slots, self.memory.page.words());
         let Some(Acquired { slot, replaces }) = page::acquire(page, slots, self.number + 1) else {
             self.counts.dropped += 1;
@@ -176,10 +209,92 @@ impl Worker {
     /// Give the window the picture whose writing into the slot has begun. It is shown once it is there:
     /// [`WorkerSlot::number`] is in the page, at [`SharedMemory::done_at`], or was raised ([`WorkerSlot::raise`]).
     pub fn hand_over(&mut self, slot: WorkerSlot) -> Shown {
-        let replaces = slot.publish();
+        self.publish(slot, None)
+    }
+
+    /// As [`Self::hand_over`], and `then` is told what became of the picture, and how old it was when that happened: once, by
+    /// a later call of this worker's, or when it is dropped. It must not wait.
+    pub fn hand_over_then(
+        &mut self,
+        slot: WorkerSlot,
+        then: impl FnOnce(Fate, Duration) + Send + 'static,
+    ) -> Shown {
+        self.publish(slot, Some(Box::new(then)))
+    }
+
+    fn publish(&mut self, slot: WorkerSlot, then: Option<Then>) -> Shown {
+        let replaces = slot.replaces();
+        if let Some(at) = replaces.and_then(|number| self.open.iter().position(|open| open.number == number))
+            && let Some(replaced) = self.open.remove(at)
+        {
+            replaced.settle(Fate::Overtaken, now());
+        }
+        // Only a window that says nothing of what it takes lets them become more.
+        if self.open.len() >= MOST_OPEN
+            && let Some(oldest) = self.open.pop_front()
+        {
+            oldest.settle(Fate::Left, now());
+        }
+        self.open.push_back(Open { number: slot.number(), captured: slot.captured(), then });
+        slot.publish();
         self.counts.shown += 1;
-        self.counts.replaced += u64::from(replaces);
-        if replaces { Shown::Replaced } else { Shown::Shown }
+        self.counts.replaced += u64::from(replaces.is_some());
+        if replaces.is_some() { Shown::Replaced } else { Shown::Shown }
+    }
+
+    /// Read what the window says of frames.
+    fn look(&mut self) {
+        let page = self.memory.page.words();
+        // Bounded, whatever a window writes meanwhile.
+        for _ in 0..fates::ENTRIES {
+            let Some(Entry { number, fate, at }) = fates::read(page, &mut self.read) else { break };
+            let Some(place) = self.open.iter().position(|open| open.number == number) else { continue };
+            if fate == Fate::Drawn {
+                self.counts.drawn += 1;
+                self.open.drain(..place).for_each(|older| older.settle(Fate::Overtaken, at));
+                self.open.pop_front().into_iter().for_each(|drawn| drawn.settle(fate, at));
+            } else if let Some(open) = self.open.remove(place) {
+                open.settle(fate, at);
+            }
+        }
+    }
+
+    /// Wait until it is known what became of each frame, at most for `limit`: of how many it is not. A window that is paused
+    /// takes none.
+    ///
+    /// # Errors
+    /// As [`Self::is_open`].
+    pub fn settle(&mut self, limit: Duration) -> Result<usize> {
+        let until = after(limit);
+        loop {
+            let is_open = self.is_open()?;
+            self.look();
+            let now = Instant::now();
+            if self.open.is_empty() || !is_open || now >= until {
+                return Ok(self.open.len());
+            }
+            wait(&self.socket, until.min(now + LOOK)).map_err(|e| broken(&self.window, e))?;
+        }
+    }
+
+    /// End the pane, and let the window say why. Dropping a worker ends it without a reason.
+    pub fn end(mut self, why: &str) {
+        self.say_goodbye(why);
+    }
+
+    fn say_goodbye(&mut self, why: &str) {
+        if self.closed.is_none() {
+            // It travels as text in one line.
+            let why = why.replace(char::is_control, " ");
+            // A window that does not hear it is gone, or finds the end of the connection.
+            let _ = self.socket.send(&Message::Bye { why: &why }.to_bytes(), &[]);
+            self.closed = Some(Closed::InOrder);
+        }
+    }
+
+    /// Whether the window is gone without having said so: it was killed, or crashed.
+    pub fn is_lost(&self) -> bool {
+        self.closed == Some(Closed::Lost)
     }
 
     /// Give back a slot into which nothing is written, and nothing will be.
@@ -211,9 +326,9 @@ impl Worker {
         // One answer at most is due.
         match self.hear()? {
             Answer::Refused(_) => self.asked = None,
-            Answer::Nothing | Answer::Memory(_) | Answer::Closed => {}
+            Answer::Nothing | Answer::Memory(_) | Answer::Closed(_) => {}
         }
-        Ok(!self.closed)
+        Ok(self.closed.is_none())
     }
 
     /// What was counted so far.
@@ -223,8 +338,8 @@ impl Worker {
 
     /// Listen, and take in what came.
     fn hear(&mut self) -> Result<Answer> {
-        if self.closed {
-            return Ok(Answer::Closed);
+        if let Some(how) = self.closed {
+            return Ok(Answer::Closed(how));
         }
         let heard = hear(&self.socket, &self.window, self.memory.slots).and_then(|answer| {
             match (&answer, self.asked) {
@@ -234,14 +349,17 @@ impl Worker {
                 {
                     Ok(answer)
                 }
-                (Answer::Refused(_), Some(_)) | (Answer::Nothing | Answer::Closed, _) => Ok(answer),
+                (Answer::Refused(_), Some(_)) | (Answer::Nothing | Answer::Closed(_), _) => Ok(answer),
                 _ => Err(nonsense(&self.window, "an answer to what was not asked")),
             }
         });
         match heard {
             Ok(Answer::Memory(Given { memory, device, way })) => {
-                // What lies unseen in the old slots stays the window's to show.
+                // What lies unseen in the old slots stays the window's to show; what it says from now on, it says in the
+                // new page.
+                self.look();
                 self.memory = Arc::new(memory);
+                self.read = 0;
                 self.device = device;
                 self.way = way;
                 self.asked = None;
@@ -249,14 +367,24 @@ impl Worker {
                 Ok(Answer::Nothing)
             }
             Ok(answer) => {
-                self.closed = matches!(answer, Answer::Closed);
+                if let Answer::Closed(how) = answer {
+                    self.close(how);
+                }
                 Ok(answer)
             }
             Err(e) => {
-                self.closed = true;
+                self.close(Closed::InOrder);
                 Err(e)
             }
         }
+    }
+
+    /// The window is gone: what it did not draw, nobody saw.
+    fn close(&mut self, how: Closed) {
+        self.closed = Some(how);
+        self.look();
+        let now = now();
+        self.open.drain(..).for_each(|open| open.settle(Fate::Closed, now));
     }
 
     /// See that slots hold `bytes`. `false`: the window is closed.
@@ -274,12 +402,12 @@ impl Worker {
                 let sent = self.socket.send(&grow, &[]).map_err(|e| broken(&self.window, e))?;
                 self.asked = Some(bytes);
                 if !sent {
-                    self.closed = true;
+                    self.close(Closed::Lost);
                     return Ok(false);
                 }
             }
             match self.hear()? {
-                Answer::Closed => return Ok(false),
+                Answer::Closed(_) => return Ok(false),
                 Answer::Refused(reason) if self.asked.take() == Some(bytes) => {
                     let sentence =
                         format!("{meta}: the window {} has no room for {bytes} bytes: {reason}", self.window);
@@ -292,6 +420,33 @@ impl Worker {
             }
         }
         Ok(true)
+    }
+}
+
+impl Open {
+    fn settle(self, fate: Fate, at: u64) {
+        if let Some(then) = self.then {
+            then(fate, Duration::from_nanos(at.saturating_sub(self.captured)));
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // A process that goes down says nothing: its window is to know.
+        if !std::thread::panicking() {
+            self.look();
+            self.say_goodbye("");
+        }
+        let now = now();
+        self.open.drain(..).for_each(|open| open.settle(Fate::Left, now));
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { window, way, number, counts, closed, .. } = self;
+        write!(f, "Worker(window {window}, {way}, number {number}, {counts:?}, closed {closed:?})")
     }
 }
 
@@ -326,7 +481,7 @@ fn hear(socket: &Socket, window: &str, slots: usize) -> Result<Answer> {
     let (mut buffer, mut descriptors) = ([0; MAX_BYTES], Vec::<OwnedFd>::new());
     let bytes = match socket.receive(&mut buffer, Some(&mut descriptors)) {
         Ok(Heard::Nothing) => return Ok(Answer::Nothing),
-        Ok(Heard::Closed) => return Ok(Answer::Closed),
+        Ok(Heard::Closed) => return Ok(Answer::Closed(Closed::Lost)),
         Ok(Heard::TooMuch) => return Err(nonsense(window, "a message that is too long")),
         Ok(Heard::Packet(bytes)) => bytes,
         Err(e) => return Err(broken(window, e)),
@@ -338,6 +493,7 @@ fn hear(socket: &Socket, window: &str, slots: usize) -> Result<Answer> {
             Ok(Answer::Memory(Given { memory, device, way: way.to_owned() }))
         }
         Ok(Message::Refused { reason }) => Ok(Answer::Refused(reason.to_owned())),
+        Ok(Message::Bye { .. }) => Ok(Answer::Closed(Closed::InOrder)),
         Ok(_) => Err(nonsense(window, "a message that has no place here")),
         Err(what) => Err(nonsense(window, &what)),
     }
