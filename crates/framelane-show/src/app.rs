@@ -1,10 +1,11 @@
 //! A window's life: what it does at each event of the display server and of its panes.
 
-use crate::display::Display;
+use crate::display::{Display, PaneStatus};
 use crate::hand::{Hand, Pixel};
 use crate::keys::{self, Action};
 use crate::link::{Link, Message, Wake};
 use crate::overlay::{Content, Info, Value};
+use crate::rect::Rect;
 use crate::screen::{Acquired, Open, Screen};
 use crate::screenshot;
 use crate::window::{Parts, WindowOptions, WindowReport};
@@ -73,12 +74,15 @@ pub(crate) struct App {
     /// The surface gave nothing to draw into: ask again then.
     retry_at: Option<Instant>,
     look_at: Option<Instant>,
-    message: Option<(String, Instant)>,
+    /// Words about a pane, or all of them, and until when they are shown.
+    message: Option<(String, Option<usize>, Instant)>,
     last_screenshot: Option<PathBuf>,
     saving: Vec<JoinHandle<()>>,
 
     drawn: u64,
     closed_by_user: bool,
+    /// Panes that were taken away.
+    dismissed: Vec<PaneStatus>,
     failed: Result<()>,
 }
 
@@ -119,6 +123,7 @@ impl App {
             saving: Vec::new(),
             drawn: 0,
             closed_by_user: false,
+            dismissed: Vec::new(),
             failed: Ok(()),
         }
     }
@@ -134,7 +139,7 @@ impl App {
         self.display.close(true);
         let status = self.link.status().clone();
         Ok(WindowReport {
-            panes: self.display.panes(),
+            panes: self.dismissed.into_iter().chain(self.display.panes()).collect(),
             closed_by_user: self.closed_by_user,
             readbacks: self.display.readbacks(),
             path: status.path(),
@@ -301,7 +306,7 @@ impl App {
             };
             let state = paused.clone().or(status.ended);
             let (name, dropped) = (status.name, status.dropped);
-            infos.push(Info { tile: crate::rect::Rect::default(), name, fps, age_ms, dropped, state });
+            infos.push(Info { tile: Rect::default(), name, fps, age_ms, dropped, state });
         }
         self.infos = infos;
         if !due {
@@ -332,8 +337,14 @@ impl App {
             infos.iter_mut().zip(&tiles).for_each(|(info, (_, tile))| info.tile = *tile);
         }
         let value = if self.hand.value { self.value(width, height)? } else { None };
-        let message = self.message.as_ref().filter(|(_, until)| now < *until).map(|(text, _)| text.clone());
+        let message = self.message.as_ref().filter(|(.., until)| now < *until);
+        let message = message.map(|(text, pane, _)| {
+            let tile =
+                pane.and_then(|pane| tiles.get(pane)).map_or_else(|| whole(width, height), |(_, tile)| *tile);
+            (text.clone(), tile)
+        });
         Ok(Content {
+            tiles: tiles.iter().map(|(_, tile)| *tile).collect(),
             infos,
             dividers: self.hand.dividers(&self.display, width, height),
             value,
@@ -350,6 +361,11 @@ impl App {
             return Ok(None);
         };
         let Pixel { pane, before, x, y } = pixel;
+        let tile = self
+            .display
+            .tiles(width, height)
+            .nth(pane)
+            .map_or_else(|| whole(width, height), |(_, tile)| tile);
         let presented = self.display.presented(pane);
         let rgb = match self.value {
             Some((of, shown, rgb)) if (of, shown) == (pixel, presented) => rgb,
@@ -359,11 +375,11 @@ impl App {
             }
         };
         self.value = Some((pixel, presented, rgb));
-        Ok(Some(Value { pixel: placed, rgb, text: value_text(pixel, rgb) }))
+        Ok(Some(Value { tile, pixel: placed, rgb, text: value_text(pixel, rgb) }))
     }
 
-    fn say(&mut self, text: impl Into<String>) {
-        self.message = Some((text.into(), Instant::now() + MESSAGE));
+    fn say(&mut self, text: impl Into<String>, pane: Option<usize>) {
+        self.message = Some((text.into(), pane, Instant::now() + MESSAGE));
         self.redraw();
     }
 
@@ -378,7 +394,7 @@ impl App {
             Action::Screenshot => self.screenshot()?,
             Action::Split if self.hand.split.is_some() => self.hand.split = None,
             Action::Split if !self.has_before() => {
-                self.say("This stream has no picture from before the network");
+                self.say("This stream has no picture from before the network", None);
             }
             Action::Split => self.hand.split = Some(0.5),
             Action::MoveDivider(step) => {
@@ -390,12 +406,31 @@ impl App {
             Action::Value => self.hand.value = !self.hand.value,
             Action::Info => self.info = !self.info,
             Action::Help => self.help = !self.help,
+            Action::Dismiss => self.dismiss(),
             Action::Back if self.help => self.help = false,
             Action::Back if self.is_full_screen() => self.set_full_screen(false),
             Action::Back | Action::Close => self.close(events, true),
         }
         self.redraw();
         Ok(())
+    }
+
+    /// Take away the panes that have ended, but for the last ones of a window that nobody may come to.
+    fn dismiss(&mut self) {
+        if self.has_ended() {
+            self.say("Every pane has ended: q closes the window", None);
+            return;
+        }
+        let dismissed = self.display.dismiss_ended();
+        if dismissed.is_empty() {
+            self.say("No pane has ended", None);
+            return;
+        }
+        self.dismissed.extend(dismissed);
+        // Panes have other numbers now.
+        (self.infos, self.value, self.rate_at) = (Vec::new(), None, None);
+        self.message = None;
+        self.hand.released();
     }
 
     fn has_before(&self) -> bool {
@@ -429,11 +464,11 @@ impl App {
         let has_before = self.display.sizes(pane).is_some_and(|(_, before)| before.is_some());
         let Some((rgb, size)) = self.display.read_pane(pane)? else { return Ok(()) };
         let split = has_before && self.hand.split.is_some();
-        let saving = screenshot::save(self.link.clone(), &meta, split, rgb, size);
+        let saving = screenshot::save(self.link.clone(), pane, &meta, split, rgb, size);
         self.saving.retain(|save| !save.is_finished());
         match saving {
             Ok(save) => self.saving.push(save),
-            Err(error) => self.say(format!("The screenshot could not be saved: {error}")),
+            Err(error) => self.say(format!("The screenshot could not be saved: {error}"), Some(pane)),
         }
         Ok(())
     }
@@ -519,11 +554,11 @@ impl App {
                 self.read_numbers(Instant::now(), true);
                 self.redraw();
             }
-            Wake::Saved(Ok(path)) => {
-                self.say(format!("Saved {}", path.display()));
+            Wake::Saved(pane, Ok(path)) => {
+                self.say(format!("Saved {}", path.display()), Some(pane));
                 self.last_screenshot = Some(path);
             }
-            Wake::Saved(Err(why)) => self.say(why),
+            Wake::Saved(pane, Err(why)) => self.say(why, Some(pane)),
         }
         Ok(())
     }
@@ -565,7 +600,7 @@ impl App {
             self.retry_at = None;
             self.redraw();
         }
-        if self.message.as_ref().is_some_and(|(_, until)| now >= *until) {
+        if self.message.as_ref().is_some_and(|(.., until)| now >= *until) {
             self.message = None;
             self.redraw();
         }
@@ -575,9 +610,13 @@ impl App {
         let opens = self.first_at.is_some() && self.screen.is_none();
         let pictures = (opens || !self.paused && self.display.is_to_be_asked()).then_some(LOOK);
         self.look_at = pictures.or(self.listens().then_some(LISTEN)).map(|wait| now + wait);
-        let message_ends = self.message.as_ref().map(|(_, until)| *until);
+        let message_ends = self.message.as_ref().map(|(.., until)| *until);
         Ok([self.settle_at, self.retry_at, self.look_at, message_ends].into_iter().flatten().min())
     }
+}
+
+fn whole(width: u32, height: u32) -> Rect {
+    Rect { x: 0, y: 0, width, height }
 }
 
 /// `12, 30: 255 128 0`.

@@ -21,6 +21,8 @@ pub(crate) enum Action {
     Value,
     Info,
     Help,
+    /// Take away the panes that have ended.
+    Dismiss,
     /// Escape: leave the help, then full screen, then the window.
     Back,
     Close,
@@ -39,6 +41,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("0", "all of it"),
     ("v", "the pixel under the mouse"),
     ("i", "rate, age and drops"),
+    ("x", "take ended panes away"),
     ("h", "these keys"),
     ("q", "close"),
 ];
@@ -69,6 +72,7 @@ pub(crate) fn action(key: &Key) -> Option<Action> {
             "v" => Action::Value,
             "i" => Action::Info,
             "h" | "?" => Action::Help,
+            "x" => Action::Dismiss,
             "q" => Action::Close,
             _ => return None,
         },
@@ -87,6 +91,6 @@ mod tests {
             assert!(action(&Key::Character(name.to_uppercase().into())).is_some(), "{name} with shift");
         }
         assert_eq!(action(&Key::Character("?".into())), Some(Action::Help));
-        assert_eq!(action(&Key::Character("x".into())), None);
+        assert_eq!(action(&Key::Character("y".into())), None);
     }
 }

@@ -15,8 +15,8 @@ pub(crate) enum Wake {
     End,
     /// Close the window.
     Close,
-    /// A screenshot was written, or a sentence why not.
-    Saved(Result<PathBuf, String>),
+    /// A screenshot of this pane was written, or a sentence why not.
+    Saved(usize, Result<PathBuf, String>),
 }
 
 /// A [`Wake`] with the number of the window it is for: one event loop serves a process's windows one

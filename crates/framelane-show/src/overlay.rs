@@ -10,6 +10,8 @@ use framelane::frame::ImageSize;
 const TEXT: Color32 = Color32::from_rgb(232, 234, 240);
 const DIM: Color32 = Color32::from_rgb(176, 181, 192);
 const ACCENT: Color32 = Color32::from_rgb(255, 196, 92);
+/// Between panes.
+const BORDER: Color32 = Color32::from_rgb(66, 70, 79);
 const PLATE: Color32 = Color32::from_rgba_premultiplied(12, 13, 16, 208);
 /// Points between an edge and what lies at it.
 const MARGIN: f32 = 10.0;
@@ -48,6 +50,8 @@ pub(crate) struct Divider {
 /// One pixel in numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Value {
+    /// The pane's part of the target.
+    pub(crate) tile: Rect,
     /// Where the pixel lies in the target: left, top, width, height.
     pub(crate) pixel: [f64; 4],
     pub(crate) rgb: [u8; 3],
@@ -57,6 +61,8 @@ pub(crate) struct Value {
 /// Everything that may be written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Content {
+    /// The panes' parts of the target.
+    pub(crate) tiles: Vec<Rect>,
     pub(crate) infos: Vec<Info>,
     pub(crate) dividers: Vec<Divider>,
     pub(crate) value: Option<Value>,
@@ -64,8 +70,8 @@ pub(crate) struct Content {
     pub(crate) notice: Option<String>,
     /// The keys, and below them how frames get to the screen.
     pub(crate) help: Option<String>,
-    /// A passing message.
-    pub(crate) message: Option<String>,
+    /// A passing message, and the part of the target that it is about.
+    pub(crate) message: Option<(String, Rect)>,
 }
 
 pub(crate) struct Overlay {
@@ -153,16 +159,18 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
             vec2(points(tile.width), points(tile.height)),
         )
     };
+    paint_borders(painter, &content.tiles, in_points);
     for divider in &content.dividers {
         let tile = in_points(divider.tile);
         paint_divider(&painter.with_clip_rect(tile), tile, scale, divider);
     }
     if let Some(value) = &content.value {
-        paint_value(painter, screen, scale, value);
+        paint_value(painter, in_points(value.tile), scale, value);
     }
-    // Messages stand below the numbers: the bottom belongs to the labels of the divider.
-    let mut below = screen.top() + MARGIN;
-    for (n, info) in content.infos.iter().enumerate() {
+    // Messages stand below their pane's numbers: the bottom belongs to the labels of the divider.
+    let message = content.message.as_ref().map(|(text, tile)| (text, in_points(*tile)));
+    let mut below = message.map_or(0.0, |(_, tile)| tile.top() + MARGIN);
+    for info in &content.infos {
         let tile = in_points(info.tile);
         let painter = painter.with_clip_rect(tile);
         let parts = info_parts(&painter, info, tile.width() - 2.0 * MARGIN);
@@ -170,7 +178,7 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
             continue;
         }
         let plate = plate(&painter, tile.left_top() + vec2(MARGIN, MARGIN), Align2::LEFT_TOP, &parts);
-        if n == 0 {
+        if message.is_some_and(|(_, about)| about.left_top() == tile.left_top()) {
             below = plate.bottom() + MARGIN / 2.0;
         }
     }
@@ -178,33 +186,63 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
         let parts = [(shortened(notice, 90), TEXT)];
         plate(painter, screen.center(), Align2::CENTER_CENTER, &parts);
     }
-    if let Some(message) = &content.message {
-        let at = pos2(screen.left() + MARGIN, below);
-        plate(painter, at, Align2::LEFT_TOP, &[(shortened(message, 90), TEXT)]);
+    if let Some((text, tile)) = message {
+        let at = pos2(tile.left() + MARGIN, below);
+        let parts = [90, 60, 40, 24, 12].map(|most| vec![(shortened(text, most), TEXT)]);
+        let fits = |parts: &Vec<_>| width(painter, parts) <= tile.width() - 2.0 * MARGIN;
+        let [.., shortest] = &parts;
+        plate(painter, at, Align2::LEFT_TOP, parts.iter().find(|parts| fits(parts)).unwrap_or(shortest));
     }
     if let Some(path) = &content.help {
         paint_help(painter, screen, path);
     }
 }
 
-/// As much as fits into `room`: the name and the state stay longest. Nothing if not even one of them fits.
+/// What tells panes apart whose pictures are alike at their edges.
+fn paint_borders(painter: &Painter, tiles: &[Rect], in_points: impl Fn(Rect) -> egui::Rect) {
+    let stroke = Stroke::new(1.0, BORDER);
+    for tile in tiles {
+        let rect = in_points(*tile);
+        if tile.x > 0 {
+            painter.vline(rect.left(), rect.y_range(), stroke);
+        }
+        if tile.y > 0 {
+            painter.hline(rect.x_range(), rect.top(), stroke);
+        }
+    }
+}
+
+/// As much as fits into `room`: the name and the state stay longest. Nothing if not even a few letters fit.
 fn info_parts(painter: &Painter, info: &Info, room: f32) -> Vec<(String, Color32)> {
-    let numbers = [
+    let all = [
         // No rate can be told of one frame, or of a stream that has gone silent.
         (if info.fps > 0.0 { format!("{:.1} fps", info.fps) } else { "– fps".into() }, DIM),
         (format!("{} old", duration(info.age_ms)), DIM),
         (format!("{} dropped", info.dropped), if info.dropped == 0 { DIM } else { ACCENT }),
     ];
-    let state = info.state.iter().map(|state| (state.clone(), ACCENT));
-    let parts = |most: usize, numbers: &[(String, Color32)]| {
-        let name = (shortened(&info.name, most), TEXT);
-        [name].into_iter().chain(numbers.iter().cloned()).chain(state.clone()).collect::<Vec<_>>()
+    let part = |name: usize, numbers: usize, state: usize| {
+        let name = (name > 0).then(|| (shortened(&info.name, name), TEXT));
+        let state = info.state.as_ref().filter(|_| state > 0).map(|text| (begun(text, state), ACCENT));
+        name.into_iter().chain(all.iter().take(numbers).cloned()).chain(state).collect::<Vec<_>>()
     };
-    let widths = [(48, 3), (24, 3), (24, 2), (24, 1), (16, 1), (16, 0), (8, 0)];
-    let all = widths.map(|(most, count)| parts(most, &numbers[..count]));
-    let fits = |parts: &Vec<_>| width(painter, parts) <= room;
-    let shortest = [state.clone().collect(), vec![(shortened(&info.name, 8), TEXT)]];
-    all.into_iter().chain(shortest).find(|parts| !parts.is_empty() && fits(parts)).unwrap_or_default()
+    let whole = [(48, 3), (24, 3), (24, 2), (24, 1), (16, 1), (16, 0)].map(|(name, n)| (name, n, usize::MAX));
+    let shorter =
+        [(16, 0, 40), (16, 0, 28), (8, 0, 24), (8, 0, 12), (0, 0, 24), (0, 0, 12), (0, 0, 6), (8, 0, 0)];
+    let fits = |parts: &Vec<_>| !parts.is_empty() && width(painter, parts) <= room;
+    whole
+        .into_iter()
+        .chain(shorter)
+        .map(|(name, n, state)| part(name, n, state))
+        .find(fits)
+        .unwrap_or_default()
+}
+
+/// The beginning of a text that is longer than `most` characters.
+fn begun(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) if text[end..].chars().count() > 1 => format!("{}…", text[..end].trim_end()),
+        _ => text.to_owned(),
+    }
 }
 
 /// Of a plate with these parts.
@@ -233,8 +271,19 @@ fn shortened(name: &str, most: usize) -> String {
     name.chars().take(head).chain(['…']).chain(name.chars().skip(length - tail)).collect()
 }
 
-/// Write `parts` side by side on a plate that lies at `at` by its `anchor`, and stays on the screen's left.
+/// Write `parts` side by side on a plate that lies at `at` by its `anchor`.
 fn plate(painter: &Painter, at: Pos2, anchor: Align2, parts: &[(String, Color32)]) -> egui::Rect {
+    plate_within(painter, egui::Rect::EVERYTHING, at, anchor, parts)
+}
+
+/// As [`plate`], moved so that it lies within `room`; one that has no room there shows its beginning.
+fn plate_within(
+    painter: &Painter,
+    room: egui::Rect,
+    at: Pos2,
+    anchor: Align2,
+    parts: &[(String, Color32)],
+) -> egui::Rect {
     let galleys: Vec<_> = parts
         .iter()
         .map(|(text, color)| painter.layout_no_wrap(text.clone(), FontId::proportional(SIZE), *color))
@@ -243,6 +292,8 @@ fn plate(painter: &Painter, at: Pos2, anchor: Align2, parts: &[(String, Color32)
     let width = galleys.iter().map(|g| g.size().x).sum::<f32>() + gaps;
     let height = galleys.iter().map(|g| g.size().y).fold(0.0, f32::max);
     let rect = anchor.anchor_size(at, vec2(width, height) + 2.0 * PADDING);
+    let last = (room.max - rect.size()).max(room.min);
+    let rect = rect.translate(rect.min.clamp(room.min, last) - rect.min);
     painter.rect_filled(rect, 6.0, PLATE);
     let mut pen = rect.min + PADDING;
     for galley in galleys {
@@ -297,7 +348,8 @@ fn paint_divider(painter: &Painter, tile: egui::Rect, scale: f32, divider: &Divi
     label(pos2(x + MARGIN, y), Align2::LEFT_BOTTOM, "after", divider.after, right - x);
 }
 
-fn paint_value(painter: &Painter, screen: egui::Rect, scale: f32, value: &Value) {
+fn paint_value(painter: &Painter, tile: egui::Rect, scale: f32, value: &Value) {
+    let painter = &painter.with_clip_rect(tile);
     let [x, y, width, height] = value.pixel.map(|n| (n / f64::from(scale)) as f32);
     let pixel = egui::Rect::from_min_size(pos2(x, y), vec2(width, height));
     if width >= 4.0 {
@@ -308,8 +360,8 @@ fn paint_value(painter: &Painter, screen: egui::Rect, scale: f32, value: &Value)
         outline(1.0, Color32::from_black_alpha(200));
     }
     // Beside the pixel, on the side that has room.
-    let right = pixel.right() + 200.0 < screen.right();
-    let below = pixel.bottom() + 60.0 < screen.bottom();
+    let right = pixel.right() + 200.0 < tile.right();
+    let below = pixel.bottom() + 60.0 < tile.bottom();
     let x = if right { pixel.right() + MARGIN } else { pixel.left() - MARGIN };
     let y = if below { pixel.bottom() + MARGIN } else { pixel.top() - MARGIN };
     let anchor = match (right, below) {
@@ -319,8 +371,8 @@ fn paint_value(painter: &Painter, screen: egui::Rect, scale: f32, value: &Value)
         (false, false) => Align2::RIGHT_BOTTOM,
     };
     let [r, g, b] = value.rgb;
-    let at = pos2(x, y).clamp(screen.min, screen.max);
-    let rect = plate(painter, at, anchor, &[("    ".into(), TEXT), (value.text.clone(), TEXT)]);
+    let parts = [("    ".into(), TEXT), (value.text.clone(), TEXT)];
+    let rect = plate_within(painter, tile, pos2(x, y), anchor, &parts);
     let patch = egui::Rect::from_min_size(rect.min + PADDING, vec2(12.0, rect.height() - 2.0 * PADDING.y));
     painter.rect_filled(patch, 2.0, Color32::from_rgb(r, g, b));
 }
@@ -435,6 +487,7 @@ mod tests {
         let name = |n: usize| if n == 0 { "clip.mp4".to_owned() } else { format!("camera {n}") };
         let mut content = Content::default();
         for (n, tile) in display.tiles(target.width as u32, target.height as u32) {
+            content.tiles.push(tile);
             let (dropped, state) = (3 * n as u64, (n != 1).then(|| "paused".to_owned()));
             content.infos.push(Info { tile, name: name(n), fps: 23.976, age_ms: 41.7, dropped, state });
             let placed = display.placed(n, tile).unwrap();
@@ -450,12 +503,16 @@ mod tests {
         content
     }
 
+    fn whole(target: ImageSize) -> Rect {
+        Rect { x: 0, y: 0, width: target.width as u32, height: target.height as u32 }
+    }
+
     const MEDIUM: ImageSize = ImageSize { width: 760, height: 480 };
 
     #[test]
     fn the_overlay_looks_as_it_did() {
         look("overlay", 1, MEDIUM, 1.0, |display| Content {
-            message: Some("Saved clip-000123.png".into()),
+            message: Some(("Saved clip-000123.png".into(), whole(MEDIUM))),
             ..content(display, MEDIUM)
         });
     }
@@ -464,21 +521,41 @@ mod tests {
     fn the_overlay_is_sharp_at_twice_the_scale() {
         let target = ImageSize { width: 1200, height: 675 };
         look("overlay-2x", 1, target, 2.0, |display| Content {
-            message: Some("Saved clip-000123.png".into()),
+            message: Some(("Saved clip-000123.png".into(), whole(target))),
             ..content(display, target)
         });
     }
 
     #[test]
     fn each_pane_has_its_own() {
-        look("panes", 3, MEDIUM, 1.0, |display| content(display, MEDIUM));
+        look("panes", 3, MEDIUM, 1.0, |display| {
+            let mut content = content(display, MEDIUM);
+            content.infos[2].state = Some("killed, or crashed: it said no goodbye".into());
+            let tile = content.tiles[1];
+            let value = Value {
+                tile,
+                pixel: [384.0, 230.0, 8.0, 8.0],
+                rgb: [255, 128, 0],
+                text: "12, 30: 255 128 0".into(),
+            };
+            Content {
+                message: Some(("Saved camera-1-000123.png".into(), tile)),
+                value: Some(value),
+                ..content
+            }
+        });
         let narrow = ImageSize { width: 330, height: 200 };
-        look("panes-narrow", 3, narrow, 1.0, |display| content(display, narrow));
+        look("panes-narrow", 3, narrow, 1.0, |display| {
+            let mut content = content(display, narrow);
+            content.infos[0].state = Some("ended: the input broke".into());
+            content
+        });
     }
 
     #[test]
     fn a_pixel_is_told_beside_it() {
-        let value = |pixel, rgb, text: &str| Some(Value { pixel, rgb, text: text.to_owned() });
+        let value =
+            |pixel, rgb, text: &str| Some(Value { tile: whole(MEDIUM), pixel, rgb, text: text.to_owned() });
         look("value", 1, MEDIUM, 1.0, |_| Content {
             value: value([300.0, 200.0, 24.0, 24.0], [255, 128, 0], "12, 30: 255 128 0"),
             ..Content::default()
@@ -505,6 +582,13 @@ mod tests {
         let short = shortened(&name, 20);
         assert_eq!(short.chars().count(), 20);
         assert!(short.starts_with("ää") && short.ends_with("…ä-end.mp4"), "{short}");
+    }
+
+    #[test]
+    fn long_reasons_are_cut_at_their_end() {
+        assert_eq!(begun("ended", usize::MAX), "ended");
+        assert_eq!(begun("the lens is dirty", 9), "the lens…");
+        assert_eq!(begun("ääää", 3), "ääää", "a mark is no shorter than what it stands for");
     }
 
     #[test]

@@ -13,9 +13,10 @@ use std::thread::JoinHandle;
 /// Files of one name tried before giving up.
 const TRIES: u32 = 10_000;
 
-/// Write `rgb` into the current folder and tell the window how it went.
+/// Write `rgb`, a picture of `pane`, into the current folder and tell the window how it went.
 pub(crate) fn save(
     link: Arc<Link>,
+    pane: usize,
     meta: &FrameMeta,
     split: bool,
     rgb: Vec<u8>,
@@ -25,7 +26,7 @@ pub(crate) fn save(
     std::thread::Builder::new().name("screenshot".into()).spawn(move || {
         let saved = write(Path::new(""), &stem, &rgb, size)
             .map_err(|e| format!("the screenshot could not be saved: {e}"));
-        link.wake(Wake::Saved(saved));
+        link.wake(Wake::Saved(pane, saved));
     })
 }
 

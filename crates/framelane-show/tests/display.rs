@@ -437,3 +437,47 @@ fn panes_lie_side_by_side_and_say_their_way() {
     let (left, right) = (left.path().to_owned(), right.path().to_owned());
     assert_eq!(display.panes().iter().map(|p| p.path.clone()).collect::<Vec<_>>(), [left, right]);
 }
+
+/// Panes of one name are told apart; one that has ended says why, and can be taken away.
+#[test]
+fn panes_have_names_and_ends() {
+    let Some((device, mut display)) = start() else { return };
+    let pane = |display: &mut Display| display.pane("camera", &device, &PaneOptions::default()).unwrap();
+    let panes: [TensorPane; 3] = std::array::from_fn(|_| pane(&mut display));
+    let names = |display: &Display| display.panes().into_iter().map(|pane| pane.name).collect::<Vec<_>>();
+    assert_eq!(names(&display), ["camera", "camera (2)", "camera (3)"]);
+    let stream = device.stream("producer").unwrap();
+    let data = greys(&device, SMALL, [10, 20, 30]);
+    let view = data.on(&stream).unwrap();
+    let target = ImageSize { width: 2 * SMALL.width, height: 2 * SMALL.height };
+    for (n, pane) in panes.iter().enumerate() {
+        let picture = Picture::new(view.tensor(&n.to_string()).unwrap());
+        assert_eq!(pane.show(&stream, &picture, &meta(0)).unwrap(), Shown::Shown);
+        until(&mut display, n, 0, target);
+    }
+    assert!(display.dismiss_ended().is_empty());
+    let [first, second, third] = panes;
+    drop(first);
+    second.clone().end("the lens is dirty");
+    second.end("a later reason does not count");
+    display.present(target).unwrap();
+    let ended: Vec<_> = display.panes().into_iter().map(|pane| pane.ended).collect();
+    let said = |why: &str| Some(format!("ended{why}"));
+    assert_eq!(ended, [said(""), said(": the lens is dirty"), None]);
+
+    let dismissed: Vec<_> =
+        display.dismiss_ended().into_iter().map(|pane| (pane.name, pane.presented)).collect();
+    assert_eq!(dismissed, [("camera".to_owned(), 1), ("camera (2)".to_owned(), 1)]);
+    assert_eq!(names(&display), ["camera (3)"]);
+    // All of the target is the last one's now, and its pictures go on.
+    let picture = Picture::new(view.tensor("1").unwrap());
+    assert_eq!(third.show(&stream, &picture, &meta(1)).unwrap(), Shown::Shown);
+    let rgb = until(&mut display, 0, 1, SMALL);
+    assert_eq!(rgb, vec![20; SMALL.bytes()]);
+    let _again = pane(&mut display);
+    assert_eq!(names(&display), ["camera (3)", "camera"]);
+    drop(third);
+    display.present(target).unwrap();
+    assert_eq!(display.dismiss_ended().len(), 1);
+    stream.synchronize("the test's end").unwrap();
+}

@@ -7,8 +7,9 @@ use common::opened;
 use framelane::device::Device;
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane::share::{Listener, Pixels, Shown, Worker, WorkerOptions};
-use framelane_show::Display;
+use framelane_show::{Display, Picture, Seen, WorkerPane};
 use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const SIZE: ImageSize = ImageSize { width: 48, height: 32 };
@@ -118,7 +119,7 @@ fn s16_a_killed_worker_spoils_its_own_pane_and_may_come_again() {
         // The system closes a process's sockets before it is reaped: the next presentation knows.
         display.present(ImageSize { width: 2 * SIZE.width, height: SIZE.height }).unwrap();
         let ended = display.panes()[0].ended.clone();
-        assert_eq!(ended.as_deref(), Some("the worker has ended"));
+        assert_eq!(ended.as_deref(), Some("killed, or crashed: it said no goodbye"));
         // Its last picture stays, and the other goes on.
         let went_on = display.panes()[1].presented + 3;
         present_until(&mut display, "the other goes on", |d| d.panes()[1].presented > went_on);
@@ -130,4 +131,80 @@ fn s16_a_killed_worker_spoils_its_own_pane_and_may_come_again() {
         assert_eq!(columns(&mut display), [grey, 200]);
         assert_eq!(display.panes()[0].ended, None);
     }
+}
+
+/// Worker and display count the same: what was taken and not drawn is not out.
+#[test]
+fn a_worker_is_told_what_became_of_each_picture() {
+    let Some(mut display) = opened(Display::offscreen(&Device::host())) else { return };
+    let window = format!("test-display-told-{}", std::process::id());
+    let mut listener = Listener::bind(&window).unwrap();
+    let device = Device::host();
+    let mut pane = std::thread::scope(|s| {
+        let attach = || WorkerPane::attach(&window, "told", &device, WorkerOptions::for_device(SIZE));
+        let pane = s.spawn(attach);
+        display.accept(&mut listener, LIMIT).unwrap().expect("a worker attaches");
+        pane.join().unwrap().unwrap()
+    });
+    let stream = device.stream("worker").unwrap();
+    let (rgb, spec) = (vec![7; SIZE.bytes()], SIZE.spec());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for index in 0..300 {
+        let picture = Picture::of_bytes(&rgb, &spec).unwrap();
+        let (meta, heard) = (FrameMeta::new("told", index), told.clone());
+        let shown = pane.show_then(&stream, &picture, &meta, move |seen, age| {
+            assert!(age < LIMIT);
+            heard.lock().unwrap().push((index, seen));
+        });
+        assert_ne!(shown.unwrap(), Shown::Closed);
+        if index % 3 > 0 {
+            stream.synchronize("the picture").unwrap();
+            display.present(SIZE).unwrap();
+        }
+    }
+    assert_eq!(pane.settle(LIMIT).unwrap(), 0);
+    let all = std::mem::take(&mut *told.lock().unwrap());
+    let is = |seen: Seen| all.iter().filter(|told| told.1 == seen).count() as u64;
+    let status = display.panes().remove(0);
+    assert_eq!((all.len(), is(Seen::Presented)), (300, status.presented), "{status:?}");
+    assert_eq!(is(Seen::Presented) + is(Seen::Overtaken), 300);
+    assert_eq!(status.presented, 200, "{status:?}");
+    assert_eq!(pane.counts().drawn, 200);
+    // What lies there when the display closes is told, too, and that it closed in order.
+    let heard = told.clone();
+    let picture = Picture::of_bytes(&rgb, &spec).unwrap();
+    let then = move |seen, _| heard.lock().unwrap().push((300, seen));
+    let _ = pane.show_then(&stream, &picture, &FrameMeta::new("told", 300), then).unwrap();
+    drop(display);
+    assert!(!pane.is_open().unwrap() && !pane.is_lost());
+    assert_eq!(*told.lock().unwrap(), [(300, Seen::Closed)]);
+}
+
+/// Two workers of one name have a pane each, and each comes back to a pane of its name.
+#[test]
+fn workers_of_one_name() {
+    let Some(mut display) = opened(Display::offscreen(&Device::host())) else { return };
+    let window = format!("test-display-names-{}", std::process::id());
+    let mut listener = Listener::bind(&window).unwrap();
+    let mut attach = |display: &mut Display| {
+        std::thread::scope(|s| {
+            let worker = s.spawn(|| Worker::attach(&window, "camera", WorkerOptions::for_size(SIZE)));
+            let at = display.accept(&mut listener, LIMIT).unwrap().expect("a worker attaches");
+            (worker.join().unwrap().unwrap(), at)
+        })
+    };
+    let (_first, at) = attach(&mut display);
+    assert_eq!(at, 0);
+    let (second, at) = attach(&mut display);
+    assert_eq!(at, 1);
+    second.end("its film is over");
+    display.present(SIZE).unwrap();
+    let status = display.panes().remove(1);
+    assert_eq!(status.name, "camera (2)");
+    assert_eq!(status.ended.as_deref(), Some("ended: its film is over"));
+    let (again, at) = attach(&mut display);
+    assert_eq!((at, &*display.panes()[1].name), (1, "camera (2)"));
+    drop(again);
+    display.present(SIZE).unwrap();
+    assert_eq!((display.dismiss_ended().len(), display.panes().len()), (1, 1));
 }

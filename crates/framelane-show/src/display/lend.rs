@@ -132,7 +132,7 @@ mod tests {
             display.present(SIZE).unwrap();
         }
         let status = &display.panes()[at];
-        assert_eq!((status.presented, status.ended.as_deref()), (200, Some("the worker has ended")));
+        assert_eq!((status.presented, status.ended.as_deref()), (200, Some("ended")));
     }
 
     /// Larger pictures get larger slots in the adapter's memory, too.

@@ -79,6 +79,8 @@ pub struct Display {
     meter: Meter,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     readbacks: u64,
+    /// Panes of this process that were dismissed.
+    dismissed: usize,
     watch: Arc<Watch>,
 }
 
@@ -102,7 +104,8 @@ pub struct PaneStatus {
     pub host_copies: u64,
     /// Who is on it now.
     pub picture: Option<FrameMeta>,
-    /// Why nothing follows, once that is known: its producer has ended, or the worker process has.
+    /// Why nothing follows, once that is known: `ended`, `ended: …` if its producer said why, `killed, or crashed: …` of a
+    /// worker process that went without a word.
     pub ended: Option<String>,
 }
 
@@ -131,6 +134,7 @@ impl Display {
             meter: Meter::new(),
             in_flight: VecDeque::new(),
             readbacks: 0,
+            dismissed: 0,
             watch: Watch::new(link),
         })
     }
@@ -141,7 +145,7 @@ impl Display {
     }
 
     /// A pane for pictures of `device`, after those there are. The way that they will take is chosen now, and said by
-    /// [`TensorPane::path`].
+    /// [`TensorPane::path`]. With a name that is taken it is called `name (2)`.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] for too few slots ([`PaneOptions::slots`]).
@@ -151,7 +155,7 @@ impl Display {
         device: &Device,
         options: &PaneOptions,
     ) -> Result<TensorPane> {
-        let name = name.into();
+        let name = self.called(&name.into());
         let least = match options.policy {
             Policy::Latest => IN_FLIGHT + 2,
             Policy::Fifo => 2,
@@ -191,6 +195,13 @@ impl Display {
         })
     }
 
+    /// The name, with a number if there is another pane of that name.
+    fn called(&self, name: &Arc<str>) -> Arc<str> {
+        let is_free = |name: &Arc<str>| self.places.iter().all(|place| place.name() != name);
+        let numbered = (2..).map(|n| Arc::from(format!("{name} ({n})")));
+        [name.clone()].into_iter().chain(numbered).find(is_free).unwrap_or_else(|| name.clone())
+    }
+
     /// Let in the next worker process that knocks at `listener`: waits up to `timeout` for one (zero: not at all). A
     /// worker on the GPU of this display's adapter is given slots in the adapter's memory, others slots in the host's
     /// ([`PaneStatus::path`]). Which number its pane has, as [`Display::attach`] says; `None` if none came.
@@ -204,24 +215,36 @@ impl Display {
     }
 
     /// A pane for the frames of a worker process that was accepted, after those there are; or in the place of a worker of
-    /// this name that has ended. Its number among [`Display::panes`].
+    /// this name that has ended. Its number among [`Display::panes`]. With a name that is taken it is called `name (2)`.
     ///
     /// A worker that dies leaves its last picture, and [`PaneStatus::ended`] says so at the next presentation.
     #[cfg(unix)]
     pub fn attach(&mut self, worker: Attached) -> usize {
         let again = self.places.iter_mut().position(|place| place.was(worker.name()));
-        let place = Place::for_worker(&self.gpu, worker);
         self.drawn = None;
         match again {
             Some(at) => {
-                self.places[at] = place;
+                let name = self.places[at].name().clone();
+                self.places[at] = Place::for_worker(&self.gpu, name, worker);
                 at
             }
             None => {
-                self.places.push(place);
+                let name = self.called(&worker.name().into());
+                self.places.push(Place::for_worker(&self.gpu, name, worker));
                 self.places.len() - 1
             }
         }
+    }
+
+    /// Take the panes away whose producers have ended, as far as presentations have found so: their last pictures are no
+    /// longer drawn, and those after them move up. What they had shown, in the order in which they were made.
+    pub fn dismiss_ended(&mut self) -> Vec<PaneStatus> {
+        let ended: Vec<_> = self.places.extract_if(.., |place| place.has_ended()).collect();
+        self.dismissed += ended.iter().filter(|place| place.is_ended_pane()).count();
+        if !ended.is_empty() {
+            self.drawn = None;
+        }
+        ended.iter().map(Place::status).collect()
     }
 
     /// Draw the newest complete picture of each pane (under `Fifo` the next one), side by side, into a target of `size`.
@@ -457,7 +480,7 @@ impl Display {
     pub(crate) fn is_to_be_asked(&self) -> bool {
         // An end is seen only by whoever asks after the last picture.
         let seen = self.places.iter().filter(|place| place.is_ended_pane()).count();
-        self.watch.ended() > seen || self.places.iter().any(Place::is_to_be_asked)
+        self.watch.ended() > seen + self.dismissed || self.places.iter().any(Place::is_to_be_asked)
     }
 
     /// Whether there are pictures that were not drawn yet.

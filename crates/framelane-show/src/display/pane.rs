@@ -10,8 +10,8 @@ use framelane::frame::{FrameMeta, ImageSize};
 use framelane::ring::{Policy, WriteSlot, Writer};
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// How a pane behaves.
@@ -61,6 +61,8 @@ pub(super) struct Counts {
     pub shown: AtomicU64,
     pub replaced: AtomicU64,
     pub host_copies: AtomicU64,
+    /// Why the producer ended, if it said so.
+    pub why: OnceLock<String>,
 }
 
 /// A slot with a picture enqueued into it.
@@ -181,6 +183,13 @@ impl TensorPane {
     /// Wait until `due` (see [`Pace`](crate::Pace)). `false`, at once, if the display is closed.
     pub fn wait_until(&self, due: Instant) -> bool {
         self.watch.open_until(due)
+    }
+
+    /// End the pane, as dropping its last clone does, and let the display say why ([`PaneStatus`](crate::PaneStatus)).
+    /// What clones of it show is still shown; the first reason counts.
+    pub fn end(self, why: &str) {
+        // One that was there before stays.
+        let _ = self.counts.why.set(why.to_owned());
     }
 
     /// Whether the display is closed: no picture will be taken any more.

@@ -15,7 +15,7 @@ use framelane::device::Event;
 use framelane::frame::{FrameMeta, ImageSize};
 use framelane::ring::{Policy, ReadLease, Reader, TryTake};
 #[cfg(unix)]
-use framelane::share::Attached;
+use framelane::share::{Attached, Fate};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -77,6 +77,8 @@ struct Current {
     told: Option<Arc<Told>>,
     /// Whether it was drawn.
     seen: bool,
+    /// What its worker knows it by.
+    number: Option<u64>,
     /// Keeps the slot that `pixels` are in.
     lease: Option<Arc<Lease>>,
 }
@@ -93,10 +95,9 @@ impl Place {
         Self::of(gpu, name, path, From::Pane { reader, policy, next: None, counts, skipped: 0 })
     }
 
-    /// A place for what a worker shows.
+    /// A place for what a worker shows, called `name` here.
     #[cfg(unix)]
-    pub fn for_worker(gpu: &Gpu, worker: Attached) -> Self {
-        let name = worker.name().into();
+    pub fn for_worker(gpu: &Gpu, name: Arc<str>, worker: Attached) -> Self {
         let unasked = || lend::through_host(gpu, "pictures are made by another process");
         let path = worker.way().map_or_else(unasked, str::to_owned).into();
         let from = From::Worker { worker: Box::new(worker), bytes: Vec::new(), refused: 0, uploaded: 0 };
@@ -123,11 +124,16 @@ impl Place {
     /// Whether a worker of this name was here, and has ended.
     #[cfg(unix)]
     pub fn was(&mut self, name: &str) -> bool {
-        if *self.name != *name || !matches!(self.from, From::Worker { .. }) {
+        if !matches!(&self.from, From::Worker { worker, .. } if worker.name() == name) {
             return false;
         }
         self.tend();
         self.has_ended()
+    }
+
+    /// What it is called: the name that its producer gave it, and a number if there is another of that name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
     /// Whether pictures may come of which nobody tells.
@@ -178,7 +184,7 @@ impl Place {
             return Ok(());
         }
         let current = match &mut self.from {
-            From::Pane { reader, next, skipped, .. } => {
+            From::Pane { reader, next, skipped, counts, .. } => {
                 if next.is_none() {
                     match reader.try_take()? {
                         TryTake::Lease(mut lease) => {
@@ -189,7 +195,10 @@ impl Place {
                             *next = Some(lease);
                         }
                         TryTake::Empty => {}
-                        TryTake::End => self.ended = Some("its producer has ended".into()),
+                        TryTake::End => {
+                            let why = counts.why.get().map(|why| format!(": {why}")).unwrap_or_default();
+                            self.ended = Some(format!("ended{why}"));
+                        }
                     }
                 }
                 // Asked here in any case: it is what makes reading right, and the hazard check learns it.
@@ -204,10 +213,11 @@ impl Place {
                     if image::check_size(gpu, frame.size(), frame.pitch() * frame.size().height).is_err() =>
                 {
                     *refused += 1;
+                    worker.settle(frame.number(), Fate::Refused);
                     None
                 }
                 Some(frame) => {
-                    let (size, meta) = (frame.size(), frame.meta().clone());
+                    let (size, meta, number) = (frame.size(), frame.meta().clone(), Some(frame.number()));
                     let (pixels, lease): (_, Option<Arc<Lease>>) = match lend::pixels(&frame) {
                         Some(pixels) => (pixels, Some(Arc::new(frame))),
                         None => {
@@ -217,7 +227,7 @@ impl Place {
                             (upload(gpu, &mut self.uploaded, bytes), None)
                         }
                     };
-                    Some(Current { pixels, size, before: None, meta, told: None, seen: false, lease })
+                    Some(Current { pixels, size, before: None, meta, told: None, seen: false, number, lease })
                 }
                 None => None,
             },
@@ -236,7 +246,26 @@ impl Place {
         if let Some(picture) = self.picture.as_mut().filter(|picture| !picture.seen) {
             picture.seen = true;
             *(if fate == Seen::Hidden { &mut self.hidden } else { &mut self.overtaken }) += 1;
-            picture.tell(fate);
+            self.tell(fate);
+        }
+    }
+
+    /// Tell the producer what became of the picture.
+    fn tell(&mut self, seen: Seen) {
+        let Some(picture) = &self.picture else { return };
+        if let Some(told) = &picture.told {
+            told.tell(seen);
+        }
+        #[cfg(unix)]
+        if let (From::Worker { worker, .. }, Some(number)) = (&mut self.from, picture.number) {
+            match seen {
+                Seen::Presented => worker.settle(number, Fate::Drawn),
+                Seen::Overtaken => worker.settle(number, Fate::Overtaken),
+                Seen::Hidden => worker.settle(number, Fate::Hidden),
+                Seen::Refused => worker.settle(number, Fate::Refused),
+                // The goodbye says so, of all that is open.
+                Seen::Closed | Seen::Left => {}
+            }
         }
     }
 
@@ -295,7 +324,7 @@ impl Place {
             let age = now.saturating_duration_since(picture.meta.captured);
             self.meter.shown(now, age);
             all.shown(now, age);
-            picture.tell(Seen::Presented);
+            self.tell(Seen::Presented);
         }
     }
 
@@ -333,8 +362,12 @@ impl Place {
     /// Nobody looks any more. What was taken and not drawn, nobody saw: `visible`: because of that alone.
     pub fn cancel(&mut self, visible: bool) {
         self.pass_over(if visible { Seen::Closed } else { Seen::Hidden });
-        if let From::Pane { reader, next, skipped, .. } = &mut self.from {
-            *skipped += (reader.cancel().len() + usize::from(next.take().is_some())) as u64;
+        match &mut self.from {
+            From::Pane { reader, next, skipped, .. } => {
+                *skipped += (reader.cancel().len() + usize::from(next.take().is_some())) as u64;
+            }
+            #[cfg(unix)]
+            From::Worker { worker, .. } => worker.close("the window was closed"),
         }
     }
 
@@ -384,13 +417,7 @@ impl Current {
                 (upload(gpu, uploaded, &bytes[..end]), None)
             }
         };
-        Ok(Self { pixels, size, before, meta, told, seen: false, lease })
-    }
-
-    fn tell(&self, seen: Seen) {
-        if let Some(told) = &self.told {
-            told.tell(seen);
-        }
+        Ok(Self { pixels, size, before, meta, told, seen: false, number: None, lease })
     }
 }
 

@@ -18,6 +18,11 @@ pub enum Seen {
     Hidden,
     /// The display was closed before it was drawn.
     Closed,
+    /// The display did not take it: it held every slot, or the picture makes no sense to it, or is larger than its adapter
+    /// can draw. Of a [`WorkerPane`](crate::WorkerPane) alone.
+    Refused,
+    /// The pane was dropped before it knew. Of a [`WorkerPane`](crate::WorkerPane) alone.
+    Left,
 }
 
 type Then = Box<dyn FnOnce(Seen) + Send>;

@@ -4,15 +4,17 @@ use super::image::pitch;
 use super::pane::check_device;
 use super::picture::{How, Picture};
 use super::staging::Staging;
+use super::watch::Seen;
 use crate::interop;
 use framelane::device::{Access, Buffer, Device, Stream};
 use framelane::frame::FrameMeta;
 use framelane::framelane_cuda::{DeviceBuffer, Place};
-use framelane::share::{Begun, SharedMemory, Shown, Worker, WorkerCounts, WorkerOptions, WorkerSlot};
+use framelane::share::{Begun, Fate, SharedMemory, Shown, Worker, WorkerCounts, WorkerOptions, WorkerSlot};
 use framelane::{Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A pane of a display in another process ([`Display::accept`](crate::Display::accept)), for the pictures of one producer.
 /// Dropping it ends it: the last picture stays.
@@ -62,6 +64,8 @@ pub struct WorkerPane {
     host_copies: u64,
     staging: Staging,
 }
+
+type Then = Box<dyn FnOnce(Seen, Duration) + Send>;
 
 /// A window's memory, reached by a GPU.
 struct Mapped {
@@ -146,6 +150,25 @@ impl WorkerPane {
         self.worker.is_open()
     }
 
+    /// Whether the display's process is gone without having said so: it was killed, or crashed.
+    pub fn is_lost(&self) -> bool {
+        self.worker.is_lost()
+    }
+
+    /// Wait until it is known what became of each picture, at most for `limit`: of how many it is not. A window that is paused
+    /// takes none.
+    ///
+    /// # Errors
+    /// As [`Worker::settle`].
+    pub fn settle(&mut self, limit: Duration) -> Result<usize> {
+        self.worker.settle(limit)
+    }
+
+    /// End the pane, as dropping it does, and let the display say why.
+    pub fn end(self, why: &str) {
+        self.worker.end(why);
+    }
+
     /// Show a picture: one kernel on `stream` writes it into a slot of the display, after what was enqueued there
     /// before. The tensor may be written again, or let go, by work that is enqueued on `stream` from then on.
     ///
@@ -160,17 +183,51 @@ impl WorkerPane {
     /// earlier failure of the stream; as [`Worker::show`] where slots must grow. The pane goes on; only a slot that
     /// something may still be writing when its end could not be enqueued is not used again.
     pub fn show(&mut self, stream: &Stream, picture: &Picture<'_>, meta: &FrameMeta) -> Result<Shown> {
+        self.place(stream, picture, meta, None)
+    }
+
+    /// As [`WorkerPane::show`], and `then` is told what became of the picture, and how old it was when that happened: exactly
+    /// once, unless this call is an error, by this or a later call of the pane's, or when it is dropped. It must not wait.
+    ///
+    /// # Errors
+    /// As [`WorkerPane::show`].
+    pub fn show_then(
+        &mut self,
+        stream: &Stream,
+        picture: &Picture<'_>,
+        meta: &FrameMeta,
+        then: impl FnOnce(Seen, Duration) + Send + 'static,
+    ) -> Result<Shown> {
+        self.place(stream, picture, meta, Some(Box::new(then)))
+    }
+
+    fn place(
+        &mut self,
+        stream: &Stream,
+        picture: &Picture<'_>,
+        meta: &FrameMeta,
+        then: Option<Then>,
+    ) -> Result<Shown> {
         check_device(&self.name, &self.device, stream).map_err(|e| e.context(meta))?;
         let (size, how) = picture.plan(pitch).map_err(|e| e.context(meta))?;
         let slot = match self.worker.begin(size, meta)? {
             Begun::Slot(slot) => slot,
-            Begun::Dropped => return Ok(Shown::Dropped),
-            Begun::Closed => return Ok(Shown::Closed),
+            Begun::Dropped => {
+                then.into_iter().for_each(|then| then(Seen::Refused, meta.captured.elapsed()));
+                return Ok(Shown::Dropped);
+            }
+            Begun::Closed => {
+                then.into_iter().for_each(|then| then(Seen::Closed, meta.captured.elapsed()));
+                return Ok(Shown::Closed);
+            }
         };
         match self.fill(stream, picture, &how, &slot) {
             Ok(from_host) => {
                 self.host_copies += u64::from(from_host || slot.memory().host_slots().is_some());
-                Ok(self.worker.hand_over(slot))
+                Ok(match then {
+                    Some(then) => self.worker.hand_over_then(slot, |fate, age| then(seen(fate), age)),
+                    None => self.worker.hand_over(slot),
+                })
             }
             Err(Failed { error, begun }) => {
                 if !begun {
@@ -249,6 +306,17 @@ impl WorkerPane {
             self.mapped = Mapped::if_cuda(&self.device, &mut self.worker)?;
         }
         Ok(())
+    }
+}
+
+fn seen(fate: Fate) -> Seen {
+    match fate {
+        Fate::Drawn => Seen::Presented,
+        Fate::Overtaken => Seen::Overtaken,
+        Fate::Hidden => Seen::Hidden,
+        Fate::Refused => Seen::Refused,
+        Fate::Closed => Seen::Closed,
+        Fate::Left => Seen::Left,
     }
 }
 

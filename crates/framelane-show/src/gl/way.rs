@@ -32,6 +32,14 @@ pub fn left_registered() -> u64 {
 /// Why the CPU waits on the `host-upload` way.
 const WAIT: &str = "host-upload to OpenGL";
 
+/// On Linux, OpenGL's programs are sent to an NVIDIA GPU beside the one that drives the screen by these (NVIDIA driver's
+/// README, "PRIME Render Offload").
+const OFFLOAD: &str = if cfg!(target_os = "linux") {
+    ": start the program with __NV_PRIME_RENDER_OFFLOAD=1 and __GLX_VENDOR_LIBRARY_NAME=nvidia to draw on the first"
+} else {
+    ""
+};
+
 /// What a texture or buffer of the caller's is shown on with, whichever it is.
 pub(super) struct Shower {
     pub gl: Gl,
@@ -101,7 +109,7 @@ impl Shower {
                 .map_err(|why| why.to_string()),
             Ok(None) => {
                 let (theirs, ours) = (context.info(), &self.adapter);
-                Err(format!("pictures are made on {theirs}, and drawn by another one, {ours}"))
+                Err(format!("pictures are made on {theirs}, and drawn by another one, {ours}{OFFLOAD}"))
             }
             Err(why) => Err(why.to_string()),
         })

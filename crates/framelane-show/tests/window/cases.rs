@@ -17,6 +17,7 @@ pub const CASES: &[(&str, Case)] = &[
     ("three_panes_side_by_side", three_panes_side_by_side),
     ("zoomed_moved_and_told", zoomed_moved_and_told),
     ("workers_come_and_go", workers_come_and_go),
+    ("ended_panes_are_taken_away", ended_panes_are_taken_away),
     ("opengl_shows_the_same", opengl_shows_the_same),
     ("s7_wayland_alone", s7_wayland_alone),
     ("help_looks_right", help_looks_right),
@@ -295,6 +296,42 @@ fn workers_come_and_go() {
     stage.program.hear("report");
     assert!(stage.program.exit().success());
     crate::driver::until("the worker should be told", || (worker.frame(5) == "Closed").then_some(()));
+}
+
+fn ended_panes_are_taken_away() {
+    let mut stage = Stage::set(&["three"], "each").without_numbers();
+    stage.program.wait_for("shown", "3");
+    stage.client.key('x');
+    assert_eq!(stage.program.status()["panes"], "3", "none has ended");
+    stage.program.say("drop 0");
+    stage.program.hear("dropped");
+    stage.client.key('x');
+    // A key that comes before the end is seen takes nothing away.
+    crate::driver::until("the first pane should go", || {
+        let gone = stage.program.status()["panes"] == "2";
+        if !gone {
+            stage.client.key('x');
+        }
+        gone.then_some(())
+    });
+    stage.client.resize(stage.window, 800, 452);
+    stage.see("two tiles", |shot| {
+        // What blue frames 1 and 2 have, in the middle of a half each.
+        let middles = [(200, 226), (600, 226)];
+        if (shot.width, shot.height) != (800, 452) {
+            return Err("the size is not there yet".to_owned());
+        }
+        let seen = middles.map(|(x, y)| pixel(shot, x, y)[2]);
+        let wrong = seen.iter().zip([47, 94]).any(|(a, b): (&u8, u8)| a.abs_diff(b) > 2);
+        if wrong { Err(format!("{seen:?}")) } else { Ok(()) }
+    });
+    // The last ones stay: nobody else may come.
+    stage.program.say("finish");
+    stage.program.wait_for("ended", "true");
+    stage.client.key('x');
+    assert_eq!(stage.program.status()["panes"], "2");
+    // The report has them all.
+    expect_closed_after(stage, 3);
 }
 
 fn opengl_shows_the_same() {

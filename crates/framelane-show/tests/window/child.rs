@@ -176,6 +176,10 @@ fn stream(device: &Device, mut panes: Vec<TensorPane>, orders: &Receiver<String>
                 }
                 println!("flood {last:?}");
             }
+            "drop" => {
+                panes.remove(number() as usize);
+                println!("dropped");
+            }
             // The last pane is dropped.
             "finish" => break,
             other => panic!("no such command: {other}"),

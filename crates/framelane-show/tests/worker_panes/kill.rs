@@ -100,7 +100,7 @@ fn window_of_the_killed() {
             noticed.push(notice(&mut display));
         }
         let ended = display.panes()[1].ended.clone();
-        assert_eq!(ended.as_deref(), Some("the worker has ended"));
+        assert_eq!(ended.as_deref(), Some("killed, or crashed: it said no goodbye"));
         show_some(&mut display, 0, 2);
         assert!(display.panes()[0].presented > seen && display.panes()[0].ended.is_none());
         say("round", round);
