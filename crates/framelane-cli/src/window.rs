@@ -7,12 +7,13 @@ use crate::play;
 use crate::signals;
 use framelane::Error;
 use framelane::device::Device;
-use framelane::share::Listener;
+use framelane::share::{Listener, check_window_name};
 use framelane_show::{Window, WindowOptions, WindowReport};
 use std::sync::{Arc, OnceLock};
 
 /// Show what comes, until the window is closed.
 pub fn run(args: &WindowArgs) -> Outcome {
+    check_window_name(&args.name).map_err(Failure::Usage)?;
     let size = framelane_onnx::parse_size(&args.size).map_err(Failure::Usage)?;
     let options = WindowOptions {
         title: format!("framelane: {}", args.name),

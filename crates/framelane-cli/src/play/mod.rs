@@ -1,13 +1,14 @@
 //! `framelane play`: choose everything, say what was chosen, run, and report.
 //!
 //! Reading order: `options` (what the command line means, with `overwrite`) → `playlist` (inputs as one source) →
-//! `output` (where results go, to a pane by `screen`) → `relay` (a CUDA device on the way) → `pipeline` (the threads) with `stamps`,
+//! `output` (where results go, to a pane by `screen`) → `relay` (a CUDA device on the way), `paced` → `pipeline` (the threads) with `stamps`,
 //! `readback`, `target`, `tally` and `stop`.
 
 mod choose;
 pub mod options;
 mod output;
 mod overwrite;
+mod paced;
 mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;
@@ -40,12 +41,14 @@ use framelane::{Error, ErrorKind, Result};
 use framelane_show::WindowReport;
 use options::{Json, Options, To};
 use output::{Opened, Output};
+use paced::Paced;
 use pipeline::{End, Parts, Running};
 use playlist::Playlist;
 use relay::Relay;
 use stamps::Stamps;
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use stop::{Stop, Why};
 use target::Target;
@@ -105,7 +108,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
             name: Source::name(list).to_owned(),
             size,
             policy: run.policy,
-            // Of which the newest counts, each is old by its own time.
+            // Of which the newest counts, each comes at its time from the source.
             paced: !list.is_live() && run.policy == Policy::Fifo,
         })
         .collect();
@@ -120,7 +123,7 @@ pub fn run(args: &PlayArgs) -> Outcome {
         lanes: runs[0].lanes,
         policy: choose::policy(&runs),
         input_fps: first.rate().map(FrameRate::fps),
-        paced: panes[0].paced && output.is_seen(),
+        paced: !first.is_live() && output.is_seen(),
     };
     let frames = lists.iter().map(Playlist::frames).sum();
     let (targets, window) = output.split(&devices.run, &panes)?;
@@ -132,8 +135,9 @@ pub fn run(args: &PlayArgs) -> Outcome {
     let lanes = network.map(|model| pipeline::lanes(&devices.run, model, &runs, &tally)).transpose()?;
     let (mut running, mut relayed) = (Vec::new(), Vec::new());
     let mut started = Ok(());
-    for ((list, run), target) in lists.into_iter().zip(runs).zip(targets) {
-        let one = start(list, run, target, &devices, lanes.clone(), &tally, &stop);
+    let stops = stop.split(lists.len());
+    for (((list, run), target), stop) in lists.into_iter().zip(runs).zip(targets).zip(&stops) {
+        let one = start(list, run, target, &devices, lanes.clone(), &tally, stop);
         match one {
             Ok((one, relay)) => {
                 running.push(one);
@@ -170,11 +174,13 @@ pub fn run(args: &PlayArgs) -> Outcome {
         Ok(shown) => (shown, None),
         Err(error) => (None, Some(error)),
     };
+    let failed = end.error.is_some();
     let error = end.error.or(window_error).or_else(|| nothing(&tally, stop.why(), &report.input));
     if let Some(summary) = &end.summary {
         report.output = wrote(summary);
     }
-    let report = report.report(&tally, &devices.counters(), shown.as_ref(), stop.why(), error.as_ref());
+    let why = stop.why().or(failed.then_some(Why::Failure));
+    let report = report.report(&tally, &devices.counters(), shown.as_ref(), why, error.as_ref());
     console::say(report.table(console::has_colours()).trim_end());
     for (name, report) in relayed {
         console::say(&format!(
@@ -210,12 +216,17 @@ fn start(
 ) -> Result<(Running, Option<Relayed>)> {
     // A window shows pictures without a clock (a folder) at the pace that files would give them.
     let clock = list.rate().or((!list.is_live()).then_some(FrameRate { num: 30, den: 1 }));
+    // Of which each counts, they are shown when they are due; of which the newest counts, they come when they are.
+    let paced = !list.is_live() && options.policy == Policy::Latest && matches!(target, Target::Screen(_));
     let mut source: Box<dyn Source> = Box::new(list);
     let mut relayed = None;
     if let Some(device) = &devices.relay {
         let relay = Relay::new(device, source)?;
         relayed = Some((device.name().to_owned(), Box::new(relay.reporter()) as Box<dyn Fn() -> FeedReport>));
         source = Box::new(relay);
+    }
+    if paced {
+        source = Box::new(Paced::new(source, clock));
     }
     let parts = Parts { source, stamps: Stamps::new(clock), lanes, target, options };
     Ok((Running::start(&devices.run, parts, tally, stop)?, relayed))
@@ -312,7 +323,7 @@ impl Describe {
 /// Where the JSON goes. Made before the run, so that a folder that cannot be written is told at once.
 enum JsonFile {
     Stdout,
-    File(File, String),
+    File { file: File, name: String, unwritten: Option<PathBuf> },
 }
 
 impl JsonFile {
@@ -321,9 +332,11 @@ impl JsonFile {
             Json::Stdout => Ok(Self::Stdout),
             Json::File(path) => {
                 let name = path.display().to_string();
+                let failed = |e| Error::io(format!("{name} cannot be created"), e);
+                let is_new = !path.exists();
                 let file =
-                    File::create(path).map_err(|e| Error::io(format!("{name} cannot be created"), e))?;
-                Ok(Self::File(file, name))
+                    File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+                Ok(Self::File { file, name, unwritten: is_new.then(|| path.clone()) })
             }
         }
     }
@@ -337,9 +350,23 @@ impl JsonFile {
             Self::Stdout => {
                 console::print(&text).map_err(|e| Error::io("standard output cannot be written", e))
             }
-            Self::File(file, name) => {
+            Self::File { file, name, unwritten } => {
+                // What was there before was kept until now. Of a pipe or a terminal there is none.
+                if file.metadata().is_ok_and(|about| about.is_file()) {
+                    file.set_len(0).map_err(|e| Error::io(format!("{name} cannot be written"), e))?;
+                }
+                *unwritten = None;
                 file.write_all(text.as_bytes()).map_err(|e| Error::io(format!("{name} cannot be written"), e))
             }
+        }
+    }
+}
+
+impl Drop for JsonFile {
+    fn drop(&mut self) {
+        if let Self::File { unwritten: Some(path), .. } = self {
+            // A run that never began leaves no empty file. If that fails, an empty one stays.
+            let _ = std::fs::remove_file(path);
         }
     }
 }

@@ -146,7 +146,11 @@ fn target(to: &str) -> Result<To> {
         "none" => Ok(To::None),
         "-" => Ok(To::Stdout),
         _ if to.starts_with("socket:") => match to.strip_prefix("socket:") {
-            Some(name) if !name.is_empty() && cfg!(unix) => Ok(To::Socket(name.to_owned())),
+            #[cfg(unix)]
+            Some(name) if !name.is_empty() => {
+                framelane::share::check_window_name(name)?;
+                Ok(To::Socket(name.to_owned()))
+            }
             Some(_) if !cfg!(unix) => {
                 Err(Error::new(ErrorKind::Unsupported, "--to socket:NAME works on Linux alone"))
             }
@@ -229,6 +233,8 @@ mod tests {
         assert_eq!(resolve(&["--to", "a.MP4"]).unwrap().to, To::Path("a.MP4".into()));
         assert_eq!(resolve(&["--to", "new/"]).unwrap().to, To::Path("new/".into()));
         assert_eq!(resolve(&["--to", "-"]).unwrap().to, To::Stdout);
+        #[cfg(unix)]
+        assert_eq!(resolve(&["--to", "socket:no/name"]).unwrap_err().kind(), ErrorKind::Argument);
         let error = resolve(&["--to", "a.avi"]).unwrap_err();
         assert!(error.to_string().contains("FILE.mp4"), "{error}");
     }

@@ -133,7 +133,7 @@ impl Output {
                     let options = WorkerOptions::for_device(run.size);
                     let pane = WorkerPane::attach(&window, &run.name, device, options)?;
                     crate::console::say(&format!("{:<12}{}: {}", "", run.name, pane.path()));
-                    Ok(Target::Screen(Screen::there(pane, run.paced)))
+                    Ok(Target::Screen(Screen::there(&window, pane, run.paced)))
                 };
                 (runs.iter().map(pane).collect::<Result<_>>()?, None)
             }

@@ -23,8 +23,8 @@ use framelane::ring::{self, Policy, Reader};
 use framelane::stats::{Group, Stage};
 use framelane::{Batch, Error, ErrorKind, Result};
 use framelane_media::{Sink, Summary};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -203,6 +203,8 @@ impl Running {
             // The other end is at hand.
             let _ = permit.send(());
         }
+        // Why no more results come, if that is an error, for who shows them.
+        let broken = Arc::new(OnceLock::new());
         let submit = Submit {
             feeder: feeder.clone(),
             lanes,
@@ -211,6 +213,7 @@ impl Running {
             permits,
             permit,
             tally: tally.clone(),
+            broken: broken.clone(),
             jobs: sender,
         };
         let submit = spawn("submit", stop, move || submit.run())?;
@@ -221,7 +224,7 @@ impl Running {
             Target::Nowhere => (None, spawn("target", stop, move || count(&jobs))?),
             Target::Screen(screen) => {
                 let stream = stream("show")?;
-                let show = move || screen.show(&jobs, &stream, &writing, &stopped).map(|()| None);
+                let show = move || screen.show(&jobs, &stream, &writing, &stopped, &broken).map(|()| None);
                 (None, spawn("target", stop, show)?)
             }
             Target::File(sink) => {
@@ -270,8 +273,10 @@ fn spawn<T: Send + 'static>(
         let guard = StopOnPanic(&stop);
         let result = body();
         std::mem::forget(guard);
-        if result.is_err() {
-            stop.request(Why::Failure);
+        if let Err(error) = &result
+            && stop.fail()
+        {
+            console::say(&format!("failed      {error}; the others go on"));
         }
         result
     };
@@ -284,7 +289,7 @@ struct StopOnPanic<'a>(&'a Stop);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        self.0.request(Why::Failure);
+        self.0.fail();
     }
 }
 
@@ -302,11 +307,21 @@ struct Submit {
     permits: Receiver<()>,
     permit: Sender<()>,
     tally: Arc<Tally>,
+    broken: Arc<OnceLock<String>>,
     jobs: SyncSender<Job>,
 }
 
 impl Submit {
     fn run(mut self) -> Result<()> {
+        let submitted = self.submit_all();
+        if let Err(error) = &submitted {
+            // Before the channel ends. This thread alone sets it.
+            let _ = self.broken.set(error.to_string());
+        }
+        submitted
+    }
+
+    fn submit_all(&mut self) -> Result<()> {
         loop {
             // The sender is here, so this cannot fail; jobs give theirs back however they end.
             let _ = self.permits.recv();
@@ -368,7 +383,7 @@ fn write(
     // What is still on its way will not be written, whoever holds it.
     reader.cancel();
     if result.is_err() {
-        stop.request(Why::Failure);
+        stop.fail();
     }
     let summary = target::finish(sink, group);
     result.and(summary.map(Some))

@@ -6,17 +6,14 @@ use super::stop::{Stop, Why};
 use super::tally::Fate;
 use framelane::device::Stream;
 use framelane::frame::FrameMeta;
-#[cfg(unix)]
-use framelane::share as there;
 use framelane::stats::{Group, Stage};
 use framelane::{Error, ErrorKind, Result};
 #[cfg(unix)]
 use framelane_show::WorkerPane;
 use framelane_show::{Layout, Pace, Picture, Seen, Shown, TensorPane};
+use std::sync::OnceLock;
 use std::sync::mpsc::Receiver;
-#[cfg(unix)]
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A pane, and when frames are due on it.
 pub struct Screen {
@@ -27,21 +24,17 @@ pub struct Screen {
 
 enum Place {
     Here(TensorPane),
+    /// Of another process's window, by its name.
     #[cfg(unix)]
-    There(Box<There>),
-}
-
-/// Another process's pane.
-#[cfg(unix)]
-struct There {
-    pane: WorkerPane,
-    /// The frame shown last: the next one tells whether it was seen.
-    last: Option<(Fate, Duration)>,
+    There(String, Box<WorkerPane>),
 }
 
 /// So long at most until it is noticed that the other process is gone, or that the run shall stop.
 #[cfg(unix)]
 const NOTICE: Duration = Duration::from_millis(50);
+/// So long at most the end waits for another process's window to draw the last frames: a few refreshes.
+#[cfg(unix)]
+const LAST: Duration = Duration::from_millis(500);
 
 impl Screen {
     /// `paced`: each frame at its time.
@@ -49,10 +42,10 @@ impl Screen {
         Self { place: Place::Here(pane), pace: paced.then(Pace::new) }
     }
 
-    /// A pane of another process's window.
+    /// A pane of another process's window of this name.
     #[cfg(unix)]
-    pub fn there(pane: WorkerPane, paced: bool) -> Self {
-        Self { place: Place::There(Box::new(There { pane, last: None })), pace: paced.then(Pace::new) }
+    pub fn there(window: &str, pane: WorkerPane, paced: bool) -> Self {
+        Self { place: Place::There(window.to_owned(), Box::new(pane)), pace: paced.then(Pace::new) }
     }
 
     /// Whether the picture that went into the network is wanted beside the result: another process's window has no
@@ -61,25 +54,65 @@ impl Screen {
         matches!(self.place, Place::Here(_))
     }
 
-    /// Show each result when it is due, to the end, or until the pane is closed: then the run is stopped.
+    /// Show each result when it is due, to the end, or until the pane is closed: then the run is stopped. The pane says why
+    /// it ends, if that is an error: of this call, or what is in `broken` when no more results come.
     ///
     /// # Errors
-    /// Of the device, or a result that is no picture.
-    pub fn show(mut self, jobs: &Receiver<Job>, stream: &Stream, group: &Group, stop: &Stop) -> Result<()> {
+    /// Of the device, a result that is no picture, another process's window that was killed.
+    pub fn show(
+        mut self,
+        jobs: &Receiver<Job>,
+        stream: &Stream,
+        group: &Group,
+        stop: &Stop,
+        broken: &OnceLock<String>,
+    ) -> Result<()> {
+        let shown = self.show_all(jobs, stream, group, stop);
+        let why = match &shown {
+            Ok(()) => broken.get().cloned(),
+            Err(error) => Some(error.to_string()),
+        };
+        match self.place {
+            Place::Here(pane) => {
+                if let Some(why) = &why {
+                    pane.end(why);
+                }
+            }
+            #[cfg(unix)]
+            Place::There(_, mut pane) => {
+                // Of what is not known then it is counted so; what else may be wrong was told.
+                let _ = pane.settle(LAST);
+                pane.end(why.as_deref().unwrap_or_default());
+            }
+        }
+        shown
+    }
+
+    fn show_all(&mut self, jobs: &Receiver<Job>, stream: &Stream, group: &Group, stop: &Stop) -> Result<()> {
         for job in jobs {
             let Some(done) = job.wait()? else { continue };
             let open = self.wait(&done.meta, stop)?;
             if !open || !self.place(&done, stream, group, stop)? {
                 // Not if it was closed because the run is stopped: then the frame is unfinished.
                 closed(&done.fate, stop);
+                if !is_asked(stop) {
+                    self.check_lost()?;
+                }
                 stop.request(Why::Window);
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// A window that was closed is no error; one that was killed is.
+    fn check_lost(&self) -> Result<()> {
         #[cfg(unix)]
-        if let Place::There(there) = &mut self.place {
-            // The window keeps the last one.
-            there.settle(true);
+        if let Place::There(window, pane) = &self.place
+            && pane.is_lost()
+        {
+            let text = format!("the window {window} is gone without a word: it was killed, or crashed");
+            return Err(Error::new(ErrorKind::Device, text));
         }
         Ok(())
     }
@@ -91,7 +124,7 @@ impl Screen {
         match &mut self.place {
             Place::Here(pane) => Ok(pane.wait_until(due)),
             #[cfg(unix)]
-            Place::There(there) => there.wait_until(due, stop),
+            Place::There(_, pane) => wait_there(pane, due, stop),
         }
     }
 
@@ -104,76 +137,61 @@ impl Screen {
         if let Some(view) = &before {
             picture = picture.before(self::picture(view.tensors().next())?);
         }
+        let (told, of, stop) = (fate.clone(), meta.captured, stop.clone());
         let start = Instant::now();
         let open = match &mut self.place {
-            Place::Here(pane) => {
-                let (fate, captured, stop) = (fate.clone(), meta.captured, stop.clone());
-                let shown = pane.show_then(stream, &picture, meta, move |seen| match seen {
-                    // What a minimised window took went out as well; the window counts it.
-                    Seen::Presented | Seen::Hidden => fate.out(captured.elapsed()),
-                    Seen::Overtaken => fate.dropped(REPLACED),
-                    Seen::Closed => closed(&fate, &stop),
-                });
-                shown.map(|shown| shown != Shown::Closed)
-            }
+            Place::Here(pane) => pane
+                .show_then(stream, &picture, meta, move |seen| tell(&told, seen, of.elapsed(), &stop))
+                .map(|shown| shown != Shown::Closed),
             #[cfg(unix)]
-            Place::There(there) => there.show(stream, &picture, meta, fate),
+            Place::There(_, pane) => pane
+                .show_then(stream, &picture, meta, move |seen, age| tell(&told, seen, age, &stop))
+                .map(|shown| shown != framelane::share::Shown::Closed),
         };
         group.busy(Stage::Sink, start.elapsed());
         open
     }
 }
 
+/// What the window says of a frame.
+fn tell(fate: &Fate, seen: Seen, age: Duration, stop: &Stop) {
+    match seen {
+        // What a minimised window took went out as well; the window counts it.
+        Seen::Presented | Seen::Hidden => fate.out(age),
+        Seen::Overtaken => fate.dropped("replaced by a newer frame before the screen took it"),
+        Seen::Refused => fate.dropped("the window did not take it"),
+        Seen::Closed => closed(fate, stop),
+        Seen::Left if is_signalled(stop) => {}
+        Seen::Left => fate.dropped("handed over, and not drawn before the run ended"),
+    }
+}
+
 /// What is dropped because a signal ends the run is counted as unfinished when it is let go.
 fn closed(fate: &Fate, stop: &Stop) {
-    if !matches!(stop.why(), Some(Why::Signal(_))) {
+    if !is_signalled(stop) {
         fate.dropped("the window was closed");
     }
 }
 
-const REPLACED: &str = "replaced by a newer frame before the screen took it";
+/// Whether somebody wants the run to end. (After a failure what came before it is still shown.)
+fn is_asked(stop: &Stop) -> bool {
+    matches!(stop.why(), Some(Why::Signal(_) | Why::Window))
+}
+
+fn is_signalled(stop: &Stop) -> bool {
+    matches!(stop.why(), Some(Why::Signal(_)))
+}
 
 #[cfg(unix)]
-impl There {
-    fn wait_until(&mut self, due: Instant, stop: &Stop) -> Result<bool> {
-        loop {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(true);
-            }
-            std::thread::sleep(left.min(NOTICE));
-            if stop.why().is_some() || !self.pane.is_open()? {
-                return Ok(false);
-            }
+fn wait_there(pane: &mut WorkerPane, due: Instant, stop: &Stop) -> Result<bool> {
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(true);
         }
-    }
-
-    fn show(
-        &mut self,
-        stream: &Stream,
-        picture: &Picture<'_>,
-        meta: &FrameMeta,
-        fate: &Fate,
-    ) -> Result<bool> {
-        match self.pane.show(stream, picture, meta)? {
-            there::Shown::Shown => self.settle(true),
-            there::Shown::Replaced => self.settle(false),
-            there::Shown::Dropped => {
-                fate.dropped("the window had no room for it");
-                return Ok(true);
-            }
-            there::Shown::Closed => return Ok(false),
-        }
-        self.last = Some((fate.clone(), meta.captured.elapsed()));
-        Ok(true)
-    }
-
-    /// What became of the frame shown last.
-    fn settle(&mut self, seen: bool) {
-        match self.last.take() {
-            Some((fate, age)) if seen => fate.out(age),
-            Some((fate, _)) => fate.dropped(REPLACED),
-            None => {}
+        std::thread::sleep(left.min(NOTICE));
+        if is_asked(stop) || !pane.is_open()? {
+            return Ok(false);
         }
     }
 }

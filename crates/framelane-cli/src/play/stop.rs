@@ -1,7 +1,8 @@
 //! Stopping a run before its input ends.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Why a run is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,15 @@ pub enum Why {
 #[derive(Clone, Default)]
 pub struct Stop {
     inner: Arc<Mutex<State>>,
+    /// What it is a part of.
+    whole: Option<Whole>,
+}
+
+#[derive(Clone)]
+struct Whole {
+    inner: Weak<Mutex<State>>,
+    /// Parts that have not failed.
+    good: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -31,8 +41,46 @@ impl Stop {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ask the run to stop. The first reason counts.
+    /// The stops of runs side by side: what stops this one stops each, and so does a window or a signal that stops one of
+    /// them. A failure stops its own run, and all of them only when no other is left.
+    pub fn split(&self, count: usize) -> Vec<Self> {
+        let good = Arc::new(AtomicUsize::new(count));
+        let part = || {
+            let whole = Whole { inner: Arc::downgrade(&self.inner), good: good.clone() };
+            let part = Self { whole: Some(whole), ..Self::default() };
+            let (stopped, whole) = (part.clone(), self.clone());
+            self.on_request(move || stopped.set(whole.why().unwrap_or(Why::Failure)));
+            part
+        };
+        (0..count).map(|_| part()).collect()
+    }
+
+    /// The run failed. Whether others beside it go on, the first time that this is said.
+    pub fn fail(&self) -> bool {
+        let first = self.why().is_none();
+        self.set(Why::Failure);
+        let Some(whole) = self.whole.as_ref().filter(|_| first) else { return false };
+        if whole.good.fetch_sub(1, Relaxed) > 1 {
+            return true;
+        }
+        self.whole().iter().for_each(|whole| whole.set(Why::Failure));
+        false
+    }
+
+    /// Ask all runs to stop. The first reason counts.
     pub fn request(&self, why: Why) {
+        match self.whole() {
+            Some(whole) => whole.set(why),
+            None => self.set(why),
+        }
+    }
+
+    fn whole(&self) -> Option<Self> {
+        let inner = self.whole.as_ref()?.inner.upgrade()?;
+        Some(Self { inner, whole: None })
+    }
+
+    fn set(&self, why: Why) {
         let hooks = {
             let mut state = self.lock();
             state.why.get_or_insert(why);
@@ -84,5 +132,33 @@ mod tests {
         stop.clone().request(Why::Failure);
         stop.on_request(count(&ran));
         assert_eq!((stop.why(), ran.load(Ordering::Relaxed)), (Some(Why::Signal(130)), 2));
+    }
+
+    #[test]
+    fn a_run_that_fails_does_not_stop_those_beside_it() {
+        let whole = Stop::default();
+        let parts = whole.split(3);
+        let whys = |parts: &[Stop]| parts.iter().map(Stop::why).collect::<Vec<_>>();
+        assert!(parts[1].fail() && !parts[1].fail(), "it is told once");
+        assert_eq!((whole.why(), whys(&parts)), (None, vec![None, Some(Why::Failure), None]));
+        parts[0].request(Why::Window);
+        let window = Some(Why::Window);
+        assert_eq!((whole.why(), whys(&parts)), (window, vec![window, Some(Why::Failure), window]));
+        assert!(!parts[2].fail(), "it was stopped before");
+    }
+
+    #[test]
+    fn when_every_run_has_failed_all_is_over() {
+        let whole = Stop::default();
+        let parts = whole.split(2);
+        assert!(parts[0].fail());
+        assert_eq!(whole.why(), None);
+        assert!(!parts[1].fail());
+        assert_eq!(whole.why(), Some(Why::Failure));
+        let (alone, late) = (Stop::default(), Stop::default());
+        assert!(!alone.split(1)[0].fail());
+        assert_eq!(alone.why(), Some(Why::Failure));
+        late.request(Why::Signal(130));
+        assert_eq!(late.split(1)[0].why(), Some(Why::Signal(130)));
     }
 }

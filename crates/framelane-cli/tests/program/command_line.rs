@@ -25,6 +25,7 @@ fn wrong_command_lines_are_code_2() {
     }
     for (args, says) in [
         (&["--to", "film.avi"][..], "FILE.mp4"),
+        (&["--to", "socket:no/name"], "letters, digits"),
         (&["--layout", "nwhc"], "nchw or nhwc"),
         (&["--input-range", "-1-x"], "--input-range"),
         (&["--to", "-", "--json", "-"], "standard output"),
@@ -34,6 +35,13 @@ fn wrong_command_lines_are_code_2() {
         let said = play(args).failed(2);
         assert!(said.contains(says), "{said}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_window_has_a_name_that_can_be_one() {
+    let said = run(&mut framelane(["window", "no/name"])).failed(2);
+    assert!(said.contains("letters, digits"), "{said}");
 }
 
 #[test]

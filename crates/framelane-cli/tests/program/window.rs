@@ -110,8 +110,11 @@ fn processes_show_in_anothers_window() {
         command.env("DISPLAY", &screen.name).env("XDG_RUNTIME_DIR", folder.path());
         command
     };
-    let nobody = run(&mut here(&["play", "testsrc", "--to", "socket:wall", "--model", "none"]));
+    let json = folder.path().join("figures.json");
+    let nobody =
+        run(here(&["play", "testsrc", "--to", "socket:wall", "--model", "none", "--json"]).arg(&json));
     assert!(nobody.err.contains("wall") && nobody.code == Some(1), "{}", nobody.err);
+    assert!(!json.exists(), "a run that never began leaves no figures");
 
     let mut window = here(&["window", "wall", "--size", "320x200"]).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(window.stderr.take().unwrap()).lines().map(Result::unwrap);
@@ -134,13 +137,84 @@ fn processes_show_in_anothers_window() {
     let mut worker =
         here(&["play", "testsrc:64x48@60", "--frames", "60", "--to", "socket:wall", "--model", "none"]);
     run(&mut worker).ok();
+    // One that breaks ends alone, says why in its pane, and is the exit code.
+    let film = |name: &str, frames: usize, rest: &[u8]| {
+        let path = folder.path().join(name);
+        let frames = [&b"FRAME\n"[..], &[90; 384]].concat().repeat(frames);
+        std::fs::write(&path, [b"YUV4MPEG2 W16 H16 F400:1 C420jpeg\n", &frames[..], rest].concat()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let broken = [
+        "play",
+        &film("cut.y4m", 3, b"FRAME\n"),
+        "testsrc:64x48@60",
+        "--frames",
+        "30",
+        "--to",
+        "socket:wall",
+    ];
+    let broken = run(here(&broken).args(["--model", "none", "--json", "-"]));
+    assert_eq!(broken.code, Some(1), "{}", broken.err);
+    assert!(broken.err.contains("cut.y4m") && broken.err.contains("; the others go on"), "{}", broken.err);
+    let figures = broken.figures();
+    assert_eq!((figures.frames()[0], figures.0["stopped"].as_str()), (33, Some("error")));
+    assert!(figures.0["error"].as_str().unwrap().contains("cut.y4m"));
+
+    // What a worker counts as out is what the window drew.
+    let mut counted = here(&["play", &film("fast.y4m", 200, b""), "--to", "socket:wall"]);
+    let counted = run(counted.args(["--policy", "latest", "--model", "none", "--json", "-"])).ok().figures();
+    let [read, out, dropped, _] = counted.frames();
+    assert_eq!((read, out + dropped), (200, 200));
+    assert!(
+        counted.0["wall_s"].as_f64().unwrap() > 199.0 / 400.0,
+        "the newest of a recording come when they are due"
+    );
+
     std::process::Command::new("kill").arg(id.to_string()).status().unwrap();
     assert_eq!(window.wait().unwrap().code(), Some(128 + 15));
     let rest: Vec<String> = said.collect();
     assert!(rest.iter().filter(|line| line.contains(" shown, ")).count() >= 2, "{rest:?}");
+    let line =
+        |of: &str| rest.iter().find(|line| line.starts_with(of)).unwrap_or_else(|| panic!("{of}: {rest:?}"));
+    assert!(line("cut.y4m").contains("ended: ") && line("cut.y4m").contains("frame 3"), "{rest:?}");
+    let counts = line("fast.y4m: ").rsplit_once(", by ").map_or("", |(counts, _)| counts);
+    let counts: Vec<u64> = counts.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    let [shown, _, hidden] = counts[..] else { panic!("{rest:?}") };
+    assert_eq!(shown + hidden, out, "{rest:?}");
     let ended = endless.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{err}");
+}
+
+/// S16: a window that is killed is told from one that is closed.
+#[test]
+fn a_window_that_is_killed_is_an_error_of_who_shows_there() {
+    let test = "a_window_that_is_killed_is_an_error_of_who_shows_there";
+    let Some(screen) = Screen::start() else { return skip(test, "there is no Xvfb") };
+    let folder = tempfile::tempdir().unwrap();
+    let here = |args: &[&str]| {
+        let mut command = framelane(args);
+        command.env("DISPLAY", &screen.name).env("XDG_RUNTIME_DIR", folder.path());
+        command
+    };
+    let mut window = here(&["window", "doomed"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(window.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = said.by_ref().find(|line| line.starts_with("listens") || line.contains("cannot be opened"));
+    if first.as_ref().is_none_or(|line| line.contains("cannot be opened")) {
+        let _ = window.wait();
+        return skip(test, first.unwrap_or_default());
+    }
+    let mut endless = here(&["play", "testsrc:64x48@60", "--to", "socket:doomed", "--model", "none"]);
+    let mut endless = endless.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(endless.stderr.take().unwrap()).lines().map(Result::unwrap);
+    // The way is said once it is attached.
+    let attached = told.by_ref().find(|line| line.contains("host-upload"));
+    assert!(attached.is_some());
+    window.kill().unwrap();
+    window.wait().unwrap();
+    let rest: Vec<String> = told.collect();
+    assert_eq!(endless.wait().unwrap().code(), Some(1), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("the window doomed is gone without a word")), "{rest:?}");
 }
 
 /// S5: a screen, but nothing that draws: a sentence with what to do, or a file instead of the window.
