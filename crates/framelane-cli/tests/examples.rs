@@ -144,6 +144,28 @@ fn window() {
     assert_says(&text, "left of the divider [");
 }
 
+/// Two processes of it show on the display of a third.
+#[cfg(target_os = "linux")]
+#[test]
+fn processes() {
+    if let Err(why) = framelane_show::Display::offscreen(&framelane::device::Device::host()) {
+        return skip::skip(why);
+    }
+    let Some(text) = run("09-processes") else { return };
+    for name in ["left", "right"] {
+        // Worker and display agree.
+        let line = |start: String| {
+            text.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{text}"))
+        };
+        let number =
+            |line: &str| line.split(": ").nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned);
+        let (there, here) = (line(format!("{name}: ")), line(format!("pane {name}: ")));
+        assert_eq!(number(there), number(here), "{text}");
+        assert!(there.contains(" of 30 pictures were drawn, by "), "{text}");
+        assert!(here.ends_with(" drawn, ended: it was the last frame"), "{text}");
+    }
+}
+
 #[test]
 fn video() {
     let Some(text) = run("05-video") else { return };
