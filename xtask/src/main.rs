@@ -8,6 +8,7 @@ mod ci;
 mod deny;
 mod fuzz;
 mod kernels;
+mod python;
 mod rules;
 mod run;
 mod setup;
@@ -22,6 +23,8 @@ cargo xtask COMMAND
   setup [--no-install]   install what the tests need beyond Rust, or say what is missing
   test [--no-install]    setup, then every test: workspace, model checks, a short fuzz run
   ci                     all that must pass before a change lands (format, lints, docs, tests, ...)
+  python                 the Python package's types and tests
+  wheel [FOLDER]         build the Python package's wheel, by default into target/wheels
   rules                  the rules of the house: who may import whom, where unsafe may live, ...
   deny                   licences and origins of the dependencies (installs cargo-deny under target/)
   fuzz [--seconds N]     run each fuzz target for N seconds on its seeds (default 60)
@@ -45,6 +48,9 @@ fn main() -> ExitCode {
         ["test"] => test::command(true),
         ["test", "--no-install"] => test::command(false),
         ["ci"] => ci::command(),
+        ["python"] => python::command(),
+        ["wheel"] => python::wheel(None),
+        ["wheel", folder] if !folder.starts_with('-') => python::wheel(Some(folder)),
         ["rules"] => rules::command(),
         ["deny"] => deny::command(),
         ["fuzz"] => fuzz::command(60),

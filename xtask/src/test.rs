@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::run::{cargo, root, show_lines};
 use crate::tally::{Steps, Tally, skip_report};
-use crate::{Outcome, fuzz, setup};
+use crate::{Outcome, fuzz, python, setup};
 
 /// How long each fuzz target runs as a part of the tests.
 const FUZZ_SECONDS: u32 = 5;
@@ -25,6 +25,7 @@ pub fn run(steps: &mut Steps, tally: &mut Tally, install: bool) {
     });
     let library = found.and_then(|f| f.onnxruntime.ok());
     steps.run("tests", || workspace_tests(tally, &target, library));
+    steps.run("Python package", || python::test(tally, install));
     steps.run("model checks (loom)", || {
         // A folder of its own: `--cfg loom` changes the library under test. No LTO: it would gain nothing.
         let mut command = cargo("test --package framelane --locked --release --target-dir");

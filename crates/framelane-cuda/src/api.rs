@@ -71,6 +71,7 @@ functions! {
     cuEventSynchronize(CUevent);
     cuEventElapsedTime(*mut f32, CUevent, CUevent);
     cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuPointerGetAttribute(*mut c_void, c_uint, CUdeviceptr);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemFreeHost(*mut c_void);
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);

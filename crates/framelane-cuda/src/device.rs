@@ -2,9 +2,9 @@
 
 use crate::api::{Api, Attribute};
 use crate::driver::driver;
-use crate::error::{Result, check};
+use crate::error::{CudaError, Result, check};
 use cudarc::driver::sys::{CUdevice, CUuuid};
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int};
 use std::fmt;
 
 /// A GPU. Ordinals count the devices visible to this process (`CUDA_VISIBLE_DEVICES`).
@@ -83,6 +83,22 @@ pub fn device_is_active(ordinal: u32) -> Result<bool> {
         (driver()?.cuDevicePrimaryCtxGetState)(device, &mut flags, &mut active)
     })?;
     Ok(active != 0)
+}
+
+/// The device that an address is memory of, as another library names it.
+///
+/// # Errors
+/// [`crate::Kind::Argument`] if it is no device's; as [`device_count`].
+pub fn device_of(pointer: u64) -> Result<u32> {
+    const DEVICE_ORDINAL: u32 = 9;
+    let api = driver()?;
+    let mut ordinal: c_int = 0;
+    // SAFETY: writes one number; any address may be asked for.
+    let found = unsafe { (api.cuPointerGetAttribute)((&raw mut ordinal).cast(), DEVICE_ORDINAL, pointer) };
+    check("cuPointerGetAttribute", found)
+        .map_err(|e| e.saying(format!("{pointer:#x} is no memory of a CUDA device")))?;
+    u32::try_from(ordinal)
+        .map_err(|_| CudaError::argument("device_of", format!("{pointer:#x} is of no device")))
 }
 
 pub(crate) fn find(ordinal: u32) -> Result<(CUdevice, DeviceInfo)> {

@@ -52,7 +52,7 @@ mod stream;
 pub use context::{Context, MemoryInfo};
 pub use copy::Place;
 pub use cudarc::driver::sys;
-pub use device::{DeviceInfo, device_count, device_is_active, devices};
+pub use device::{DeviceInfo, device_count, device_is_active, device_of, devices};
 pub use driver::{DriverVersion, driver_version};
 pub use error::{CudaError, Kind, Result};
 pub use event::{Event, EventOptions};

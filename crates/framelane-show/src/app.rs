@@ -3,7 +3,7 @@
 use crate::display::{Display, PaneStatus};
 use crate::hand::{Hand, Pixel};
 use crate::keys::{self, Action};
-use crate::link::{Link, Message, Wake};
+use crate::link::{Link, Message, PaneRequest, Wake};
 use crate::overlay::{Content, Info, Value};
 use crate::rect::Rect;
 use crate::screen::{Acquired, Open, Screen};
@@ -137,6 +137,7 @@ impl App {
         self.failed?;
         // It is, unless the event loop failed.
         self.display.close(true);
+        self.link.end();
         let status = self.link.status().clone();
         Ok(WindowReport {
             panes: self.dismissed.into_iter().chain(self.display.panes()).collect(),
@@ -477,6 +478,7 @@ impl App {
         if key.state != ElementState::Pressed {
             return Ok(());
         }
+        self.link.pressed(keys::name(&key.logical_key));
         match keys::action(&key.logical_key) {
             // A key that is held moves the divider on, but does not pause and go on and pause.
             Some(action) if !key.repeat || matches!(action, Action::MoveDivider(_) | Action::Zoom(_)) => {
@@ -549,6 +551,12 @@ impl App {
         match wake {
             Wake::Picture => self.look(events)?,
             Wake::Close => self.close(events, false),
+            Wake::Pane(PaneRequest { name, device, options, answer }) => {
+                // Who asked may have given up.
+                let _ = answer.send(self.display.pane(name, &device, &options));
+                self.rate_at = None;
+                self.redraw();
+            }
             Wake::End => {
                 self.look(events)?;
                 self.read_numbers(Instant::now(), true);
@@ -665,6 +673,7 @@ impl ApplicationHandler<Message> for App {
     fn exiting(&mut self, _: &ActiveEventLoop) {
         // The window must be gone before the loop is used again.
         self.screen = None;
+        self.link.end();
         self.tell_status();
     }
 }

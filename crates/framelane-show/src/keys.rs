@@ -80,6 +80,16 @@ pub(crate) fn action(key: &Key) -> Option<Action> {
     })
 }
 
+/// What a key is called: the text that it writes, or the name of one that writes none (`ArrowLeft`, `Escape`, `Space`).
+pub(crate) fn name(key: &Key) -> String {
+    match key {
+        Key::Character(text) => text.to_string(),
+        Key::Named(NamedKey::Space) => "Space".into(),
+        Key::Named(named) => format!("{named:?}"),
+        Key::Dead(_) | Key::Unidentified(_) => "Unidentified".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,12 @@
 //! What a window, its panes and its handles share.
 
-use crate::display::PaneStatus;
+use crate::display::{PaneOptions, PaneStatus, TensorPane};
+use framelane::Result;
+use framelane::device::Device;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use winit::event_loop::EventLoopProxy;
 
@@ -15,9 +19,23 @@ pub(crate) enum Wake {
     End,
     /// Close the window.
     Close,
+    /// One more pane.
+    Pane(PaneRequest),
     /// A screenshot of this pane was written, or a sentence why not.
-    Saved(usize, Result<PathBuf, String>),
+    Saved(usize, std::result::Result<PathBuf, String>),
 }
+
+/// What [`WindowHandle::pane`](crate::WindowHandle::pane) asks for.
+#[derive(Debug)]
+pub(crate) struct PaneRequest {
+    pub(crate) name: String,
+    pub(crate) device: Device,
+    pub(crate) options: PaneOptions,
+    pub(crate) answer: Sender<Result<TensorPane>>,
+}
+
+/// Keys that are remembered until somebody asks for them.
+const KEYS: usize = 64;
 
 /// A [`Wake`] with the number of the window it is for: one event loop serves a process's windows one
 /// after the other, and a pane may outlive its window.
@@ -94,7 +112,10 @@ pub(crate) struct Link {
     proxy: Mutex<EventLoopProxy<Message>>,
     /// A wake for a picture is on its way: the loop is not sent another before it has looked.
     woken: AtomicBool,
+    /// The loop will not hear of anything any more.
+    over: AtomicBool,
     status: Mutex<WindowStatus>,
+    keys: Mutex<VecDeque<String>>,
 }
 
 impl Link {
@@ -103,6 +124,8 @@ impl Link {
             window,
             proxy: Mutex::new(proxy),
             woken: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            keys: Mutex::default(),
             status: Mutex::new(WindowStatus { info: true, ..WindowStatus::default() }),
         })
     }
@@ -127,6 +150,27 @@ impl Link {
     /// The presenter is about to look into the panes.
     pub(crate) fn disarm_wake(&self) {
         self.woken.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    /// A key was pressed; of those that nobody asks for the oldest are forgotten.
+    pub(crate) fn pressed(&self, key: String) {
+        let mut keys = lock(&self.keys);
+        if keys.len() == KEYS {
+            keys.pop_front();
+        }
+        keys.push_back(key);
+    }
+
+    pub(crate) fn take_keys(&self) -> Vec<String> {
+        lock(&self.keys).drain(..).collect()
     }
 
     pub(crate) fn status(&self) -> MutexGuard<'_, WindowStatus> {

@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::display::{Display, PaneOptions, PaneStatus, TensorPane};
 use crate::gpu::Gpu;
-use crate::link::{Link, Message, Wake, WindowStatus};
+use crate::link::{Link, Message, PaneRequest, Wake, WindowStatus};
 use crate::meter::Ages;
 use crate::server::Server;
 use crate::{caught, events, gpu, probe};
@@ -15,9 +15,14 @@ use framelane::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 use winit::error::EventLoopError;
 use winit::event_loop::EventLoop;
 use winit::platform::run_on_demand::EventLoopExtRunOnDemand;
+
+/// Who waits for the window's thread looks so often whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How a window behaves.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,8 +143,17 @@ impl Window {
     /// [`ErrorKind::Unsupported`], with what to do, if there is no display server that answers within five
     /// seconds, a library is missing, or there is no graphics adapter. [`ErrorKind::Argument`] on a second thread.
     pub fn open(options: WindowOptions, device: &Device) -> Result<Self> {
+        Self::open_on(options, gpu::uuid_of(device))
+    }
+
+    /// As [`Window::open`], on the adapter that is the GPU of this UUID ([`DeviceInfo`](framelane::framelane_cuda::DeviceInfo)),
+    /// which need not be opened for it.
+    ///
+    /// # Errors
+    /// As [`Window::open`].
+    pub fn open_on(options: WindowOptions, gpu: Option<[u8; 16]>) -> Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let Connected { events, instance, adapter, .. } = connect(Some(device))?;
+        let Connected { events, instance, adapter, .. } = connect(gpu)?;
         let link = Link::new(NUMBER.fetch_add(1, Ordering::Relaxed), events.create_proxy());
         let display = Gpu::open(&adapter).and_then(|gpu| Display::on(Arc::new(gpu), Some(link.clone())));
         let display = match display {
@@ -233,6 +247,35 @@ impl WindowHandle {
         self.link.wake(Wake::Close);
     }
 
+    /// A pane beside those there are, as [`Window::pane`], also while the window runs. Waits for the window's thread.
+    ///
+    /// # Errors
+    /// As [`Display::pane`]; [`ErrorKind::Closed`] if the window is closed.
+    pub fn pane(&self, name: &str, device: &Device, options: &PaneOptions) -> Result<TensorPane> {
+        let (answer, answered) = channel();
+        let (device, options) = (device.clone(), options.clone());
+        self.link.wake(Wake::Pane(PaneRequest { name: name.to_owned(), device, options, answer }));
+        loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(pane) => return pane,
+                // One that is asked just before the end may stay unheard.
+                Err(RecvTimeoutError::Timeout) if !self.link.is_over() => {}
+                Err(_) => {
+                    return Err(Error::new(
+                        ErrorKind::Closed,
+                        format!("pane {name:?}: the window is closed"),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The keys that were pressed in the window since this was asked last, the oldest first and 64 at most, also those that
+    /// do something there: the text of each, or the name of one without (`ArrowLeft`, `Escape`, `Space`).
+    pub fn take_keys(&self) -> Vec<String> {
+        self.link.take_keys()
+    }
+
     /// What the window looks like now.
     pub fn status(&self) -> WindowStatus {
         self.link.status().clone()
@@ -259,9 +302,8 @@ struct Connected {
     server: Server,
 }
 
-fn connect(device: Option<&Device>) -> Result<Connected> {
+fn connect(uuid: Option<[u8; 16]>) -> Result<Connected> {
     let (mut events, server) = events::take()?;
-    let uuid = device.and_then(gpu::uuid_of);
     let display = events.owned_display_handle();
     let found = caught::quietly("the graphics driver", || {
         let instance = gpu::instance(Some(Box::new(display)));

@@ -175,6 +175,14 @@ impl Batch {
         self.lease.meta().contents.tensors.iter().map(|(spec, _)| spec)
     }
 
+    /// Where each tensor lies on a CUDA device ([`TensorView::cuda_address`]), in the order of [`Batch::specs`]; none on other
+    /// devices. Whoever has something read there names its stream first ([`Batch::on`]).
+    pub fn cuda_addresses(&self) -> impl ExactSizeIterator<Item = Option<u64>> {
+        let filled = self.lease.meta();
+        let start = filled.buffer.cuda_address();
+        filled.contents.tensors.iter().map(move |(_, range)| Some(start? + range.start as u64))
+    }
+
     /// When the tensors are there: the copy is done, or the network.
     pub fn ready(&self) -> &Event {
         self.lease.ready()

@@ -11,6 +11,8 @@ const HOMES: &[(&str, &str)] = &[
     // OpenGL's calls, and in the tests those of a program that draws with it.
     ("crates/framelane-show/", "crates/framelane-show/src/gl/raw/"),
     ("crates/framelane-show/", "crates/framelane-show/tests/gl/program.rs"),
+    // Other libraries' memory, by its address.
+    ("crates/framelane-python/", "crates/framelane-python/src/dlpack.rs"),
 ];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";

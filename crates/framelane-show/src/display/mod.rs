@@ -116,8 +116,17 @@ impl Display {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if there is no adapter, [`ErrorKind::Device`] if it cannot be opened.
     pub fn offscreen(device: &Device) -> Result<Self> {
+        Self::offscreen_on(gpu::uuid_of(device))
+    }
+
+    /// As [`Display::offscreen`], on the adapter that is the GPU of this UUID
+    /// ([`DeviceInfo`](framelane::framelane_cuda::DeviceInfo)), which need not be opened for it.
+    ///
+    /// # Errors
+    /// As [`Display::offscreen`].
+    pub fn offscreen_on(gpu: Option<[u8; 16]>) -> Result<Self> {
         let instance = gpu::instance(None);
-        let adapter = gpu::choose_for(&instance, gpu::uuid_of(device), |_| true)?;
+        let adapter = gpu::choose_for(&instance, gpu, |_| true)?;
         Self::on(Arc::new(Gpu::open(&adapter)?), None)
     }
 

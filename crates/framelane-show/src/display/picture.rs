@@ -207,6 +207,14 @@ impl<'a> Picture<'a> {
         self
     }
 
+    /// Width and height, as it will be shown.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] if it is no picture.
+    pub fn size(&self) -> Result<ImageSize> {
+        self.plan(crate::display::pitch).map(|(size, _)| size)
+    }
+
     pub(crate) fn source(&self) -> &Source<'a> {
         &self.source
     }

@@ -1,0 +1,69 @@
+//! The native part of the Python package: thin glue. What it does is in the crates that it calls; what it says to its users
+//! is in `python/framelane`, whose stubs (`_native.pyi`) hold the documentation.
+//!
+//! Reading order: `array` (arrays of any library, with `dlpack`, where all addresses are), `devices`, `tensor` (arrays of
+//! ours), `looks` and `panes` with `show` and `window_thread`, `attach`, `nest`, `items` and `feed`.
+
+mod array;
+mod attach;
+mod devices;
+#[allow(unsafe_code, reason = "other libraries' memory, by its address")]
+mod dlpack;
+mod errors;
+mod feed;
+mod forked;
+mod items;
+mod looks;
+mod nest;
+mod panes;
+mod show;
+mod tensor;
+mod window_thread;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Close windows and stop feeds, since the interpreter ends.
+#[pyfunction]
+fn shut_down(py: Python<'_>) {
+    py.detach(|| {
+        window_thread::shut_down();
+        feed::shut_down();
+    });
+}
+
+/// Bytes between host and device, and other counts of what framelane itself did on a device.
+#[pyfunction]
+fn counters<'py>(py: Python<'py>, device: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let device = devices::device(devices::parse(device)?).map_err(errors::raise)?;
+    let counters = device.counters();
+    let dict = PyDict::new(py);
+    dict.set_item("to_device", counters.to_device)?;
+    dict.set_item("from_device", counters.from_device)?;
+    dict.set_item("within", counters.within)?;
+    dict.set_item("copies", counters.copies)?;
+    dict.set_item("kernels", counters.kernels)?;
+    dict.set_item("pinned_bytes", counters.pinned_bytes)?;
+    dict.set_item("device_bytes", counters.device_bytes)?;
+    let waits = PyDict::new(py);
+    for (why, (count, time)) in &counters.cpu_waits {
+        waits.set_item(why, (count, time.as_secs_f64()))?;
+    }
+    dict.set_item("cpu_waits", waits)?;
+    Ok(dict)
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    errors::add(module)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<tensor::Tensor>()?;
+    module.add_class::<show::Offscreen>()?;
+    module.add_class::<show::Window>()?;
+    module.add_class::<show::PyPane>()?;
+    module.add_class::<attach::Worker>()?;
+    module.add_class::<feed::Feeder>()?;
+    module.add_class::<feed::Slot>()?;
+    module.add_function(wrap_pyfunction!(shut_down, module)?)?;
+    module.add_function(wrap_pyfunction!(counters, module)?)
+}
