@@ -28,7 +28,10 @@ class Items(torch.utils.data.IterableDataset):  # type: ignore[misc]
         self.steps = steps
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        for i in range(self.steps):
+        # Workers take turns, so that the order is that of one.
+        worker = torch.utils.data.get_worker_info()
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        for i in range(first, self.steps, step):
             yield IMAGES[i % KINDS], LABELS[i % KINDS]
 
 

@@ -30,7 +30,7 @@ pub fn test(tally: &mut Tally, install: bool) -> Outcome {
         }
     };
     // With the features of the workspace, so that nothing is built that the tests have not built already.
-    show(&mut cargo("build --workspace --exclude xtask --locked"))?;
+    show(&mut cargo("build --workspace --locked"))?;
     let site = put_together()?;
     let stubs = root().join(PACKAGE).join("python");
     let types = ["-m", "mypy", "--strict", "--python-version", "3.10", "--no-error-summary"];

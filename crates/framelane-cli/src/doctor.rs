@@ -12,9 +12,13 @@ use std::process::{Command, Stdio};
 
 /// Look at everything, print it, and never fail for what is missing.
 pub fn run() -> Outcome {
-    console::print(&Machine::look().to_string())
-        .map_err(|e| Error::io("standard output cannot be written", e))?;
+    console::print(&report()).map_err(|e| Error::io("standard output cannot be written", e))?;
     Ok(Ended::Done)
+}
+
+/// What was found, in lines.
+pub fn report() -> String {
+    Machine::look().to_string()
 }
 
 /// What was found. Each `Err` is the reason why there is none.

@@ -2,7 +2,6 @@
 
 use crate::console;
 use framelane::Error;
-use std::process::ExitCode;
 
 /// How a command ended well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +31,17 @@ impl From<Error> for Failure {
 pub type Outcome = Result<Ended, Failure>;
 
 /// Say what is to be said about the outcome, and make the process's exit code of it.
-pub fn code(outcome: Outcome) -> ExitCode {
+pub fn code(outcome: Outcome) -> u8 {
     match outcome {
-        Ok(Ended::Done) => ExitCode::SUCCESS,
-        Ok(Ended::Signal(code)) => ExitCode::from(code),
+        Ok(Ended::Done) => 0,
+        Ok(Ended::Signal(code)) => code,
         Err(Failure::Work(error)) => {
             console::say(&format!("framelane: {error}"));
-            ExitCode::from(1)
+            1
         }
         Err(Failure::Usage(error)) => {
             console::say(&format!("framelane: {error} (see `--help` of the command)"));
-            ExitCode::from(2)
+            2
         }
     }
 }

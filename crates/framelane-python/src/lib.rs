@@ -53,6 +53,25 @@ fn counters<'py>(py: Python<'py>, device: &Bound<'py, PyAny>) -> PyResult<Bound<
     Ok(dict)
 }
 
+/// The program `framelane`, with the arguments of a command line of which the first is its name; its exit code. Signals to
+/// stop are the program's from then on.
+#[pyfunction]
+fn program(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| framelane_cli::main(args))
+}
+
+/// What this machine offers, and what would make it better, in lines: screens, graphics adapters, CUDA devices and the way
+/// from them to the screen, ONNX Runtime, ffmpeg.
+///
+/// Returns
+/// -------
+/// str
+///     What `framelane doctor` prints.
+#[pyfunction]
+fn doctor(py: Python<'_>) -> String {
+    py.detach(framelane_cli::doctor)
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::add(module)?;
@@ -65,5 +84,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<feed::Feeder>()?;
     module.add_class::<feed::Slot>()?;
     module.add_function(wrap_pyfunction!(shut_down, module)?)?;
+    module.add_function(wrap_pyfunction!(program, module)?)?;
+    module.add_function(wrap_pyfunction!(doctor, module)?)?;
     module.add_function(wrap_pyfunction!(counters, module)?)
 }

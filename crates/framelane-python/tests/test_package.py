@@ -256,11 +256,17 @@ def test_what_is_helped_with() -> None:
         assert thing.__doc__ and len(thing.__doc__) > 80, thing
 
 
-def test_arrays_of_jax(display: fl.Offscreen) -> None:
+def test_arrays_of_jax() -> None:
     jax = pytest.importorskip("jax", reason="JAX is not installed")
+    # On whatever device it has here.
+    try:
+        display = fl.Offscreen(64, 48)
+    except fl.UnsupportedError as why:
+        pytest.skip(f"nothing draws here: {why}")
     display.show(jax.numpy.asarray(picture()))
     assert (seen(display)[..., :3] == picture()).all()
     display.show(jax.numpy.asarray(picture() / 255).astype(jax.numpy.bfloat16))
     assert np.abs(seen(display)[..., :3].astype(int) - picture()).max() <= 1
-    (got,) = fl.feed([jax.numpy.arange(5)], "cpu")
-    assert (jax.dlpack.from_dlpack(got) == jax.numpy.arange(5)).all()
+    cpu = jax.device_put(jax.numpy.arange(5), jax.devices("cpu")[0])
+    (got,) = fl.feed([cpu], "cpu")
+    assert (np.asarray(got) == np.arange(5)).all()

@@ -8,6 +8,9 @@ use serde_json::Value;
 const LIBRARIES: &[&str] =
     &["framelane", "framelane-cuda", "framelane-onnx", "framelane-media", "framelane-show"];
 
+const WITH_PROGRAM: &[&str] =
+    &["framelane", "framelane-cuda", "framelane-onnx", "framelane-media", "framelane-show", "framelane-cli"];
+
 /// Each crate and those that it may import, tests and build scripts included.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("framelane", &["framelane-cuda"]),
@@ -16,7 +19,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("framelane-media", &["framelane"]),
     ("framelane-show", &["framelane", "framelane-cuda"]),
     ("framelane-cli", LIBRARIES),
-    ("framelane-python", LIBRARIES),
+    // The program as well, which its wheel brings along.
+    ("framelane-python", WITH_PROGRAM),
     ("xtask", &[]),
 ];
 

@@ -48,6 +48,7 @@ from ._native import (
     Worker,
     __version__,
     counters,
+    doctor,
 )
 from ._residency import Residency, residency
 
@@ -76,6 +77,7 @@ __all__ = [
     "__version__",
     "attach",
     "counters",
+    "doctor",
     "feed",
     "residency",
 ]
