@@ -80,7 +80,10 @@ pub(crate) struct App {
     saving: Vec<JoinHandle<()>>,
 
     drawn: u64,
+    closing: bool,
     closed_by_user: bool,
+    /// How many panes had ended when they were looked at last.
+    ended: usize,
     /// Panes that were taken away.
     dismissed: Vec<PaneStatus>,
     failed: Result<()>,
@@ -122,7 +125,9 @@ impl App {
             last_screenshot: None,
             saving: Vec::new(),
             drawn: 0,
+            closing: false,
             closed_by_user: false,
+            ended: 0,
             dismissed: Vec::new(),
             failed: Ok(()),
         }
@@ -157,6 +162,7 @@ impl App {
         self.admit()?;
         if self.paused {
             self.display.tend();
+            self.see_ends();
             return Ok(());
         }
         self.link.disarm_wake();
@@ -166,6 +172,7 @@ impl App {
         if self.screen.is_none() || !visible || !self.display.has_unseen() {
             self.display.refresh(visible)?;
         }
+        self.see_ends();
         if self.screen.is_none() {
             return self.appear(events);
         }
@@ -173,6 +180,15 @@ impl App {
             self.redraw();
         }
         Ok(())
+    }
+
+    /// Say at once that a pane has ended, though no picture comes to be drawn.
+    fn see_ends(&mut self) {
+        let ended = self.display.ended();
+        if std::mem::replace(&mut self.ended, ended) != ended {
+            self.read_numbers(Instant::now(), true);
+            self.redraw();
+        }
     }
 
     #[cfg(unix)]
@@ -305,7 +321,7 @@ impl App {
                     (rate.fps, rate.age.as_secs_f64() * 1e3)
                 }
             };
-            let state = paused.clone().or(status.ended);
+            let state = status.ended.or_else(|| paused.clone());
             let (name, dropped) = (status.name, status.dropped);
             infos.push(Info { tile: Rect::default(), name, fps, age_ms, dropped, state });
         }
@@ -451,6 +467,10 @@ impl App {
     }
 
     fn close(&mut self, events: &ActiveEventLoop, by_user: bool) {
+        // The first reason counts: what is closed looks like the streams' end.
+        if std::mem::replace(&mut self.closing, true) {
+            return;
+        }
         self.closed_by_user = by_user;
         // Pictures that wait for the window to be seen again no longer will be.
         self.display.close(self.can_be_seen());

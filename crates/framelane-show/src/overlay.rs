@@ -165,7 +165,7 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
         paint_divider(&painter.with_clip_rect(tile), tile, scale, divider);
     }
     if let Some(value) = &content.value {
-        paint_value(painter, in_points(value.tile), scale, value);
+        paint_value(painter, screen, in_points(value.tile), scale, value);
     }
     // Messages stand below their pane's numbers: the bottom belongs to the labels of the divider.
     let message = content.message.as_ref().map(|(text, tile)| (text, in_points(*tile)));
@@ -190,8 +190,10 @@ fn paint(painter: &Painter, screen: egui::Rect, scale: f32, content: &Content) {
         let at = pos2(tile.left() + MARGIN, below);
         let parts = [90, 60, 40, 24, 12].map(|most| vec![(shortened(text, most), TEXT)]);
         let fits = |parts: &Vec<_>| width(painter, parts) <= tile.width() - 2.0 * MARGIN;
-        let [.., shortest] = &parts;
-        plate(painter, at, Align2::LEFT_TOP, parts.iter().find(|parts| fits(parts)).unwrap_or(shortest));
+        // One that cannot be read in its tile may lie over others.
+        let [.., readable, _, _] = &parts;
+        let parts = parts.iter().find(|parts| fits(parts)).unwrap_or(readable);
+        plate_within(painter, screen, at, Align2::LEFT_TOP, parts);
     }
     if let Some(path) = &content.help {
         paint_help(painter, screen, path);
@@ -227,11 +229,13 @@ fn info_parts(painter: &Painter, info: &Info, room: f32) -> Vec<(String, Color32
     };
     let whole = [(48, 3), (24, 3), (24, 2), (24, 1), (16, 1), (16, 0)].map(|(name, n)| (name, n, usize::MAX));
     let shorter =
-        [(16, 0, 40), (16, 0, 28), (8, 0, 24), (8, 0, 12), (0, 0, 24), (0, 0, 12), (0, 0, 6), (8, 0, 0)];
+        [16, 8].into_iter().flat_map(|name| (12..=60).rev().step_by(6).map(move |state| (name, 0, state)));
+    let shortest = [(8, 0, 6), (5, 0, 6), (8, 0, 0), (5, 0, 0)];
     let fits = |parts: &Vec<_>| !parts.is_empty() && width(painter, parts) <= room;
     whole
         .into_iter()
         .chain(shorter)
+        .chain(shortest)
         .map(|(name, n, state)| part(name, n, state))
         .find(fits)
         .unwrap_or_default()
@@ -348,8 +352,10 @@ fn paint_divider(painter: &Painter, tile: egui::Rect, scale: f32, divider: &Divi
     label(pos2(x + MARGIN, y), Align2::LEFT_BOTTOM, "after", divider.after, right - x);
 }
 
-fn paint_value(painter: &Painter, tile: egui::Rect, scale: f32, value: &Value) {
-    let painter = &painter.with_clip_rect(tile);
+fn paint_value(painter: &Painter, screen: egui::Rect, tile: egui::Rect, scale: f32, value: &Value) {
+    let parts = [("    ".into(), TEXT), (value.text.clone(), TEXT)];
+    // In its tile, unless that is too narrow for it to be read.
+    let tile = if width(painter, &parts) <= tile.width() { tile } else { screen };
     let [x, y, width, height] = value.pixel.map(|n| (n / f64::from(scale)) as f32);
     let pixel = egui::Rect::from_min_size(pos2(x, y), vec2(width, height));
     if width >= 4.0 {
@@ -371,7 +377,6 @@ fn paint_value(painter: &Painter, tile: egui::Rect, scale: f32, value: &Value) {
         (false, false) => Align2::RIGHT_BOTTOM,
     };
     let [r, g, b] = value.rgb;
-    let parts = [("    ".into(), TEXT), (value.text.clone(), TEXT)];
     let rect = plate_within(painter, tile, pos2(x, y), anchor, &parts);
     let patch = egui::Rect::from_min_size(rect.min + PADDING, vec2(12.0, rect.height() - 2.0 * PADDING.y));
     painter.rect_filled(patch, 2.0, Color32::from_rgb(r, g, b));

@@ -10,7 +10,7 @@ use framelane::device::Device;
 use framelane::frame::ImageSize;
 use framelane::ring::Policy;
 #[cfg(unix)]
-use framelane::share::WorkerOptions;
+use framelane::share::{WorkerOptions, pane_name};
 use framelane_media::{Sink, SinkSpec, create};
 #[cfg(unix)]
 use framelane_show::WorkerPane;
@@ -131,8 +131,9 @@ impl Output {
             Self::Socket(window) => {
                 let pane = |run: &Run| {
                     let options = WorkerOptions::for_device(run.size);
-                    let pane = WorkerPane::attach(&window, &run.name, device, options)?;
-                    crate::console::say(&format!("{:<12}{}: {}", "", run.name, pane.path()));
+                    let name = pane_name(&run.name);
+                    let pane = WorkerPane::attach(&window, &name, device, options)?;
+                    crate::console::say(&format!("{:<12}{name}: {}", "", pane.path()));
                     Ok(Target::Screen(Screen::there(&window, pane, run.paced)))
                 };
                 (runs.iter().map(pane).collect::<Result<_>>()?, None)

@@ -13,6 +13,8 @@ use framelane_show::WorkerPane;
 use framelane_show::{Layout, Pace, Picture, Seen, Shown, TensorPane};
 use std::sync::OnceLock;
 use std::sync::mpsc::Receiver;
+#[cfg(unix)]
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// A pane, and when frames are due on it.
@@ -72,6 +74,9 @@ impl Screen {
             Ok(()) => broken.get().cloned(),
             Err(error) => Some(error.to_string()),
         };
+        // The pane's name stands beside it.
+        let name = format!("{}: ", self.name());
+        let why = why.map(|why| why.strip_prefix(&name).unwrap_or(&why).to_owned());
         match self.place {
             Place::Here(pane) => {
                 if let Some(why) = &why {
@@ -89,7 +94,7 @@ impl Screen {
     }
 
     fn show_all(&mut self, jobs: &Receiver<Job>, stream: &Stream, group: &Group, stop: &Stop) -> Result<()> {
-        for job in jobs {
+        while let Some(job) = self.next(jobs, stop)? {
             let Some(done) = job.wait()? else { continue };
             let open = self.wait(&done.meta, stop)?;
             if !open || !self.place(&done, stream, group, stop)? {
@@ -103,6 +108,34 @@ impl Screen {
             }
         }
         Ok(())
+    }
+
+    fn name(&self) -> &str {
+        match &self.place {
+            Place::Here(pane) => pane.name(),
+            #[cfg(unix)]
+            Place::There(_, pane) => pane.name(),
+        }
+    }
+
+    /// The next result; `None`: no more come, or another process's window is gone, of which nobody tells.
+    fn next(&mut self, jobs: &Receiver<Job>, stop: &Stop) -> Result<Option<Job>> {
+        #[cfg(unix)]
+        while let Place::There(_, pane) = &mut self.place {
+            match jobs.recv_timeout(NOTICE) {
+                Ok(job) => return Ok(Some(job)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if pane.is_open()? => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    self.check_lost()?;
+                    stop.request(Why::Window);
+                    return Ok(None);
+                }
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = stop;
+        Ok(jobs.recv().ok())
     }
 
     /// A window that was closed is no error; one that was killed is.
@@ -162,7 +195,7 @@ fn tell(fate: &Fate, seen: Seen, age: Duration, stop: &Stop) {
         Seen::Refused => fate.dropped("the window did not take it"),
         Seen::Closed => closed(fate, stop),
         Seen::Left if is_signalled(stop) => {}
-        Seen::Left => fate.dropped("handed over, and not drawn before the run ended"),
+        Seen::Left => fate.dropped("left with the window, which had not drawn it when the run ended"),
     }
 }
 

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::help::*;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
 /// An X server with no screen behind it, ended when this is dropped.
@@ -93,6 +93,22 @@ fn several_inputs_are_shown_side_by_side() {
         assert_eq!(figures.frames(), [24, 24, 0, 0]);
         let window = &figures.0["window"];
         assert_eq!(window["shown"].as_u64().unwrap() + window["hidden"].as_u64().unwrap(), 24);
+    }
+}
+
+/// A lone input that breaks: what came before it is shown, each frame, and its reason is the run's.
+#[test]
+fn what_comes_before_a_break_is_shown() {
+    let folder = Folder::new();
+    let frames = [&b"FRAME\n"[..], &[90; 384]].concat().repeat(20);
+    let film = [b"YUV4MPEG2 W16 H16 F100:1 C420jpeg\n", &frames[..], b"FRAME\n"].concat();
+    let cut = folder.write("cut.y4m", &film);
+    let args = [&cut, "--model", "none", "--to", "window", "--json", "-"];
+    if let Some(run) = on_screen("what_comes_before_a_break_is_shown", &args) {
+        assert_eq!(run.code, Some(1), "{}", run.err);
+        let figures = run.figures();
+        assert_eq!((figures.frames(), figures.0["stopped"].as_str()), ([20, 20, 0, 0], Some("error")));
+        assert!(run.err.contains("cut.y4m: frame 20 is cut off"), "{}", run.err);
     }
 }
 
@@ -210,11 +226,22 @@ fn a_window_that_is_killed_is_an_error_of_who_shows_there() {
     // The way is said once it is attached.
     let attached = told.by_ref().find(|line| line.contains("host-upload"));
     assert!(attached.is_some());
+    // One whose input gives nothing any more hears of it, too: standard input that stays open.
+    let mut silent = here(&["play", "-", "--to", "socket:doomed", "--model", "none"]);
+    let mut silent = silent.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let frame = [&b"YUV4MPEG2 W16 H16 F30:1 C420jpeg\nFRAME\n"[..], &[90; 384]].concat();
+    let mut input = silent.stdin.take().unwrap();
+    input.write_all(&frame).unwrap();
+    let mut heard = BufReader::new(silent.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(heard.by_ref().any(|line| line.contains("host-upload")));
     window.kill().unwrap();
     window.wait().unwrap();
     let rest: Vec<String> = told.collect();
     assert_eq!(endless.wait().unwrap().code(), Some(1), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("the window doomed is gone without a word")), "{rest:?}");
+    let heard: Vec<String> = heard.collect();
+    assert_eq!(silent.wait().unwrap().code(), Some(1), "{heard:?}");
+    drop(input);
 }
 
 /// S5: a screen, but nothing that draws: a sentence with what to do, or a file instead of the window.

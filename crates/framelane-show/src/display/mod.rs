@@ -502,6 +502,11 @@ impl Display {
         !self.places.is_empty() && self.places.iter().all(Place::has_ended)
     }
 
+    /// How many of the producers have ended, as far as was seen.
+    pub(crate) fn ended(&self) -> usize {
+        self.places.iter().filter(|place| place.has_ended()).count()
+    }
+
     pub(crate) fn is_fifo(&self) -> bool {
         !self.places.is_empty() && self.places.iter().all(Place::is_fifo)
     }

@@ -367,7 +367,10 @@ impl Place {
                 *skipped += (reader.cancel().len() + usize::from(next.take().is_some())) as u64;
             }
             #[cfg(unix)]
-            From::Worker { worker, .. } => worker.close("the window was closed"),
+            From::Worker { worker, .. } => {
+                worker.close("the window was closed");
+                self.ended.get_or_insert_with(|| "the window was closed".into());
+            }
         }
     }
 

@@ -586,6 +586,10 @@ fn closed_by_q() {
     let stage = Stage::set(&[], "frame 1");
     stage.client.key('q');
     expect_closed(stage, true);
+    // Also one that would close at the streams' end, which closing looks like.
+    let stage = Stage::set(&["close-at-end"], "frame 1");
+    stage.client.key('q');
+    expect_closed(stage, true);
 }
 
 fn closed_by_escape() {

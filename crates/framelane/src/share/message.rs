@@ -174,6 +174,13 @@ impl<'a> Message<'a> {
     }
 }
 
+/// As much of a name as a worker's pane can have: its beginning, in one line of text.
+pub fn pane_name(name: &str) -> String {
+    let line: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let cut = &line[..line.floor_char_boundary(NAME_BYTES)];
+    if cut.is_empty() { "pane".into() } else { cut.to_owned() }
+}
+
 /// Whether this can be the name of a pane.
 pub fn is_pane_name(name: &str) -> bool {
     (1..=NAME_BYTES).contains(&name.len()) && !name.contains(char::is_control)
@@ -310,6 +317,14 @@ mod tests {
             let bytes = Message::Hello { policy: 1, slots: 2, slot_bytes: 1, device: None, pane }.to_bytes();
             assert!(Message::parse(&bytes).is_err());
         }
+    }
+
+    #[test]
+    fn any_name_is_made_one_of_a_pane() {
+        for name in ["", "clip.mp4", "two\nlines", &"ü".repeat(50), &"x".repeat(500)] {
+            assert!(is_pane_name(&pane_name(name)), "{name:?}");
+        }
+        assert_eq!((pane_name("clip.mp4"), pane_name("a\tb")), ("clip.mp4".into(), "a b".into()));
     }
 
     #[test]

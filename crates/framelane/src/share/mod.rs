@@ -86,6 +86,7 @@ use std::time::{Duration, Instant};
 pub use attached::{Attached, Taken};
 pub use listener::Listener;
 pub use memory::{DeviceSlots, Pixels, SharedMemory};
+pub use message::pane_name;
 pub use offer::{Offer, Owned, Provider, Wanted};
 pub use place::check_window_name;
 pub use slot::WorkerSlot;
