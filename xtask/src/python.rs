@@ -39,11 +39,15 @@ pub fn test(tally: &mut Tally, install: bool) -> Outcome {
             .args(types)
             .arg("--cache-dir")
             .arg(root().join("target/mypy"))
-            .arg(stubs.join("framelane")),
+            .arg(stubs.join("framelane"))
+            .arg(root().join("examples/python")),
     )?;
     let mut tests = program(&python);
     tests.args(["-m", "pytest", "-q", "-rs", "--color=no", "-p", "no:cacheprovider"]);
-    tests.arg(root().join(PACKAGE).join("tests")).env("PYTHONPATH", &site);
+    tests
+        .arg(root().join(PACKAGE).join("tests"))
+        .env("PYTHONPATH", &site)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     let before = tally.failed;
     let outcome = show_lines(&mut tests, |line| count(line, tally));
     if outcome.is_err() && tally.failed == before {

@@ -23,6 +23,9 @@ pub struct Array {
 /// say which stream theirs goes to.
 pub fn take(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     let py = object.py();
+    if object.is_instance_of::<PyType>() {
+        return Err(unknown(object, "which is no array"));
+    }
     let library = library(object)?;
     if library == "torch" {
         return torch(object);
@@ -179,10 +182,10 @@ fn host(object: &Bound<'_, PyAny>) -> PyResult<Array> {
             // NumPy's `image[:, :, ::-1]`: one copy more, in the order of its elements.
             return host(&object.call_method0(intern!(py, "copy"))?);
         }
-        let (spec, address) = interface_of(object, &interface, "__array_interface__")?;
-        return array(
-            Foreign::of_interface(spec, Place::Host, address, object.clone().unbind()).map_err(raise)?,
-        );
+        if object.hasattr(intern!(py, "mask"))? && object.hasattr(intern!(py, "filled"))? {
+            return Err(masked());
+        }
+        return array(host_interface(object, &interface)?);
     }
     if let Some(dlpack) = maybe(object, intern!(py, "__dlpack__"))? {
         return array(Foreign::of_capsule(&dlpack.call0()?)?);
@@ -195,6 +198,27 @@ fn host(object: &Bound<'_, PyAny>) -> PyResult<Array> {
         Err(error) if error.is_instance_of::<PyTypeError>(py) => Err(unknown(object, "which is no array")),
         Err(error) => Err(error),
     }
+}
+
+fn masked() -> PyErr {
+    argument("an array with a mask came: give one without, such as `.filled(0)`")
+}
+
+/// What an array interface describes: at an address, or, as Pillow's images have it, in bytes.
+fn host_interface(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> PyResult<Foreign> {
+    let py = object.py();
+    if let Ok(data) = interface.get_item(intern!(py, "data"))
+        && let Ok(bytes) = data.cast::<PyBytes>()
+    {
+        let kind: String = interface.get_item(intern!(py, "typestr"))?.extract()?;
+        let shape: Vec<i64> = interface.get_item(intern!(py, "shape"))?.extract()?;
+        let spec = dlpack::spec(typestr(object, &kind)?, &shape, None).map_err(raise)?;
+        return Foreign::of_bytes(spec, bytes.as_bytes().into()).map_err(raise);
+    }
+    let (spec, address) = interface_of(object, interface, "__array_interface__")?;
+    // With the interface itself: NumPy's scalars have memory that only it keeps.
+    let owner = (object, interface).into_pyobject(py)?.into_any().unbind();
+    Foreign::of_interface(spec, Place::Host, address, owner).map_err(raise)
 }
 
 /// A buffer's elements, copied in their order: what Python's stable interface lets one see of it.
@@ -243,7 +267,7 @@ fn interface_of(
     let address: usize = data.get_item(0)?.extract().map_err(|_| wrong("its address is no number"))?;
     let optional = |name: &str| Ok::<_, PyErr>(interface.get_item(name)?.filter(|found| !found.is_none()));
     if optional("mask")?.is_some() {
-        return Err(argument("an array with a mask came: give one without"));
+        return Err(masked());
     }
     let dtype = typestr(object, &kind)?;
     let strides: Option<Vec<i64>> = optional("strides")?

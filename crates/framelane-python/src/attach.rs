@@ -96,11 +96,10 @@ impl Worker {
     #[pyo3(signature = (timeout=1.0))]
     fn settle(&self, py: Python<'_>, timeout: f64) -> PyResult<usize> {
         let limit = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::from_secs(1));
-        py.detach(|| match &mut *lock(self.made.get()?) {
+        self.with(py, |state| match state {
             State::Attached(pane, ..) => pane.settle(limit),
             State::New | State::Ended => Ok(0),
         })
-        .map_err(raise)
     }
 
     /// End the pane, and let the window say why.
@@ -117,43 +116,41 @@ impl Worker {
     }
 
     /// Whether pictures can be shown: `False` once the window is closed, or the pane was ended.
-    fn __bool__(&self) -> PyResult<bool> {
-        match &mut *lock(self.made.get().map_err(raise)?) {
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |state| match state {
             State::New => Ok(true),
-            State::Attached(pane, ..) => pane.is_open().map_err(raise),
+            State::Attached(pane, ..) => pane.is_open(),
             State::Ended => Ok(false),
-        }
+        })
     }
 
     /// Whether the window went without a word: it was killed, or crashed.
     #[getter]
-    fn lost(&self) -> PyResult<bool> {
-        Ok(match &*lock(self.made.get().map_err(raise)?) {
-            State::Attached(pane, ..) => pane.is_lost(),
-            State::New | State::Ended => false,
-        })
+    fn lost(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |state| Ok(matches!(state, State::Attached(pane, ..) if pane.is_lost())))
     }
 
     /// The way that pictures take, in one line, and why it is not a better one; `None` before the first.
     #[getter]
-    fn path(&self) -> PyResult<Option<String>> {
-        Ok(match &*lock(self.made.get().map_err(raise)?) {
-            State::Attached(pane, ..) => Some(pane.path().to_owned()),
-            State::New | State::Ended => None,
+    fn path(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.with(py, |state| match state {
+            State::Attached(pane, ..) => Ok(Some(pane.path().to_owned())),
+            State::New | State::Ended => Ok(None),
         })
     }
 
-    /// What was counted so far: a dict with `shown`, `drawn` (by the window, as far as it is known), `replaced`, `dropped` and
+    /// What was counted so far: a dict with `shown`, `drawn` and `unseen` (by the window, as far as it is known), `replaced`, `dropped` and
     /// `host_copies`.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        let (counts, host_copies) = match &*lock(self.made.get().map_err(raise)?) {
-            State::Attached(pane, ..) => (pane.counts(), pane.host_copies()),
-            State::New | State::Ended => (share::WorkerCounts::default(), 0),
-        };
+        let (counts, host_copies) = self.with(py, |state| match state {
+            State::Attached(pane, ..) => Ok((pane.counts(), pane.host_copies())),
+            State::New | State::Ended => Ok((share::WorkerCounts::default(), 0)),
+        })?;
         dict.set_item("shown", counts.shown)?;
         dict.set_item("drawn", counts.drawn)?;
         dict.set_item("replaced", counts.replaced)?;
+        dict.set_item("unseen", counts.unseen)?;
         dict.set_item("dropped", counts.dropped)?;
         dict.set_item("host_copies", host_copies)?;
         Ok(dict)
@@ -180,6 +177,11 @@ impl Worker {
 }
 
 impl Worker {
+    /// Without the interpreter: who shows holds the state, and may need it to let an array go.
+    fn with<R: Send>(&self, py: Python<'_>, of: impl FnOnce(&mut State) -> Result<R> + Send) -> PyResult<R> {
+        py.detach(|| of(&mut lock(self.made.get()?))).map_err(raise)
+    }
+
     fn show_now(&self, array: Array, looks: &Looks) -> Result<share::Shown> {
         let mut state = lock(self.made.get()?);
         let asked = match (array.foreign.place, &*state) {

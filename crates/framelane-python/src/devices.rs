@@ -21,15 +21,22 @@ struct Known {
     foreign: Vec<(usize, Stream)>,
 }
 
-static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+/// With the process that opened them.
+static KNOWN: Mutex<(u32, Vec<Known>)> = Mutex::new((0, Vec::new()));
 
-fn known() -> MutexGuard<'static, Vec<Known>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn known() -> MutexGuard<'static, (u32, Vec<Known>)> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if known.0 != process {
+        // Those of a parent have no threads here, which dropping them would wait for.
+        std::mem::forget(std::mem::replace(&mut *known, (process, Vec::new())));
+    }
+    known
 }
 
 /// What `of` gives of a device, which is opened when it is first asked for.
 fn with<R>(ordinal: Option<u32>, of: impl FnOnce(&mut Known) -> Result<R>) -> Result<R> {
-    let mut known = known();
+    let known = &mut known().1;
     let at = match known.iter().position(|known| known.ordinal == ordinal) {
         Some(at) => at,
         None => {

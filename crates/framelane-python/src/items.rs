@@ -1,10 +1,14 @@
 //! A Python iterable as a source of batches.
 //!
-//! A thread of its own asks the iterable, one batch ahead: it needs the interpreter for that, and the feed's thread, which
-//! copies the batch before into its slot meanwhile, does not. So whoever holds the interpreter does not hold up the copying.
+//! A thread of its own asks the iterable: it needs the interpreter for that, and the feed's thread does not. The next batch is
+//! asked for as soon as the one before is copied, and not sooner: an iterable may give the same array again and again, with
+//! other numbers in it. So the wait for the interpreter lies beside the feed's other work, and an iterable that does not
+//! return does not keep the feed from stopping.
 //!
 //! ```text
-//!  [fetch: next(), transform, take apart] ─▶ one batch ─▶ [feed's thread: arrays → pinned slot → device]
+//!  [fetch: next(), transform, take apart] ─▶ one batch ─▶ [feed's thread: arrays → pinned slot] ─▶ device
+//!                     ▲                                                    │
+//!                     └──────────────── the next one, once it is copied ◀──┘
 //! ```
 
 use crate::dlpack::Foreign;
@@ -13,7 +17,7 @@ use crate::panes::lock;
 use framelane::feed::{Interrupter, Position, SlotWriter, Source};
 use framelane::tensor::{HostArray, Tree};
 use framelane::{Error, ErrorKind, Result};
-use pyo3::exceptions::PyStopIteration;
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
@@ -64,10 +68,9 @@ impl Drop for Fetching {
 type Item = (Nest, Vec<Foreign>);
 
 /// What the fetching thread is asked.
-#[derive(Clone, Copy)]
 enum Ask {
-    /// Begin, and give away this many batches unseen.
-    Begin(u64),
+    /// The next batch; before the first one of an iterable, so many are given away unseen.
+    Next(u64),
     /// Begin again, if the iterable can.
     Again,
 }
@@ -75,8 +78,9 @@ enum Ask {
 /// What it says.
 enum Said {
     Item(Item),
-    /// The end of the iterable; or that it was begun again, or cannot be.
+    /// The end of the iterable.
     End,
+    /// Whether it was begun again.
     Begun(bool),
     Failed(Error),
     /// Somebody else: the feed stops.
@@ -88,8 +92,10 @@ pub struct Items {
     asks: Sender<Ask>,
     said: Receiver<Said>,
     stop: SyncSender<Said>,
-    /// Whether the iterable was begun.
-    begun: bool,
+    /// Whether a batch is asked for, of which nothing was heard yet.
+    asked: bool,
+    /// Batches that are given away at the start.
+    skip: u64,
     shared: Arc<Shared>,
     parts: Option<Fetch>,
 }
@@ -109,7 +115,7 @@ impl Items {
         let ((asks, asked), (say, said)) = (channel(), sync_channel(1));
         let stop = say.clone();
         let parts = Fetch { iterable, iterator: None, transform, shared: shared.clone(), asked, say };
-        Self { asks, said, stop, begun: false, shared, parts: Some(parts) }
+        Self { asks, said, stop, asked: false, skip: 0, shared, parts: Some(parts) }
     }
 
     /// Start the thread, with the first thing that it is asked.
@@ -127,8 +133,21 @@ impl Items {
         self.asks.send(ask).map_err(|_| gone())
     }
 
-    fn hear(&self) -> Result<Said> {
-        self.said.recv().map_err(|_| gone())
+    /// See that the next batch is asked for.
+    fn ask_next(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.asked, true) {
+            self.ask(Ask::Next(self.skip))?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<Said> {
+        let said = self.said.recv().map_err(|_| gone())?;
+        self.asked = false;
+        if let Said::Stop = said {
+            return Err(Error::new(ErrorKind::Cancelled, "the feed is stopped"));
+        }
+        Ok(said)
     }
 }
 
@@ -142,14 +161,11 @@ impl Source for Items {
     }
 
     fn next_into(&mut self, slot: &mut SlotWriter<'_>) -> Result<bool> {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.ask(Ask::Begin(0))?;
-        }
+        self.ask_next()?;
         let (nest, arrays) = match self.hear()? {
             Said::Item(item) => item,
-            Said::End | Said::Begun(_) => return Ok(false),
             Said::Failed(error) => return Err(error),
-            Said::Stop => return Err(Error::new(ErrorKind::Cancelled, "the feed is stopped")),
+            Said::End | Said::Begun(_) | Said::Stop => return Ok(false),
         };
         let leaves = arrays.iter().map(|array| {
             let bytes = array.bytes().unwrap_or_default();
@@ -159,29 +175,26 @@ impl Source for Items {
         // Their owners go when somebody next has the interpreter.
         drop(arrays);
         lock(&self.shared.nests).push_back(nest);
+        self.ask_next()?;
         Ok(true)
     }
 
     fn rewind(&mut self) -> Result<bool> {
-        if !self.begun {
-            return Ok(true);
+        if self.asked {
+            // Of an epoch that nobody read to its end.
+            self.hear()?;
         }
         self.ask(Ask::Again)?;
-        loop {
-            match self.hear()? {
-                Said::Begun(again) => return Ok(again),
-                Said::Failed(error) => return Err(error),
-                Said::Stop => return Err(Error::new(ErrorKind::Cancelled, "the feed is stopped")),
-                // Of the epoch before, which nobody read to its end.
-                Said::Item(_) | Said::End => {}
-            }
+        match self.hear()? {
+            Said::Begun(again) => Ok(again),
+            Said::Failed(error) => Err(error),
+            Said::Item(_) | Said::End | Said::Stop => Ok(false),
         }
     }
 
     /// What was taken before is asked for again, and not looked at. Of which epoch it is, the iterable's owner knows.
     fn seek(&mut self, at: Position) -> Result<bool> {
-        self.begun = true;
-        self.ask(Ask::Begin(at.batch))?;
+        self.skip = at.batch;
         Ok(true)
     }
 
@@ -196,38 +209,18 @@ impl Source for Items {
 
 impl Fetch {
     fn run(mut self) {
-        let mut ask = self.asked.recv().ok();
-        while let Some(asked) = ask.take() {
-            let begun = match asked {
-                Ask::Begin(skip) => self.begin().and_then(|()| self.skip(skip)).map(|()| true),
-                Ask::Again => self.again(),
+        while let Ok(ask) = self.asked.recv() {
+            let said = match ask {
+                Ask::Next(skip) => {
+                    self.begin(skip).and_then(|()| self.with(Self::fetch)).map(|item| match item {
+                        Some(item) => Said::Item(item),
+                        None => Said::End,
+                    })
+                }
+                Ask::Again => self.again().map(Said::Begun),
             };
-            let (goes_on, said) = match begun {
-                Ok(again) => (again, matches!(asked, Ask::Again).then_some(Said::Begun(again))),
-                Err(error) => (false, Some(Said::Failed(error))),
-            };
-            if said.is_some_and(|said| self.say.send(said).is_err()) {
+            if self.say.send(said.unwrap_or_else(Said::Failed)).is_err() {
                 return;
-            }
-            ask = if goes_on { self.epoch() } else { None };
-            ask = ask.or_else(|| self.asked.recv().ok());
-        }
-    }
-
-    /// Until the end of the iterable, or what is asked before: then that. Nobody may hear any more; nobody asks then, either.
-    fn epoch(&mut self) -> Option<Ask> {
-        loop {
-            let said = match self.with(Self::fetch) {
-                Ok(Some(item)) => Said::Item(item),
-                Ok(None) => Said::End,
-                Err(error) => Said::Failed(error),
-            };
-            let is_last = !matches!(said, Said::Item(_));
-            if self.say.send(said).is_err() || is_last {
-                return None;
-            }
-            if let Ok(ask) = self.asked.try_recv() {
-                return Some(ask);
             }
         }
     }
@@ -244,11 +237,22 @@ impl Fetch {
         done.ok_or_else(gone)?
     }
 
-    fn begin(&mut self) -> Result<()> {
+    /// Begin the iterable, if it was not, and give its first batches away.
+    fn begin(&mut self, skip: u64) -> Result<()> {
+        if self.iterator.is_some() {
+            return Ok(());
+        }
         self.with(|this, py| {
             this.iterator = Some(this.iterable.bind(py).try_iter()?.into_any().unbind());
             Ok(())
-        })
+        })?;
+        for batch in 0..skip {
+            if self.with(Self::next)?.is_none() {
+                let text = format!("this iterable ended at batch {batch}, before batch {skip} to go on at");
+                return Err(Error::new(ErrorKind::Argument, text));
+            }
+        }
+        Ok(())
     }
 
     /// `false`: it is its own iterator, which was used up.
@@ -264,17 +268,6 @@ impl Fetch {
         })
     }
 
-    fn skip(&mut self, batches: u64) -> Result<()> {
-        for batch in 0..batches {
-            if self.with(Self::next)?.is_none() {
-                let text =
-                    format!("this iterable ended at batch {batch}, before batch {batches} to go on at");
-                return Err(Error::new(ErrorKind::Argument, text));
-            }
-        }
-        Ok(())
-    }
-
     fn next(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let Some(iterator) = &self.iterator else { return Ok(None) };
         match iterator.bind(py).call_method0(intern!(py, "__next__")) {
@@ -287,7 +280,15 @@ impl Fetch {
     fn fetch(&mut self, py: Python<'_>) -> PyResult<Option<Item>> {
         let Some(item) = self.next(py)? else { return Ok(None) };
         let item = match &self.transform {
-            Some(transform) => transform.bind(py).call1((item,))?,
+            // Its end would be taken for the feed's, as a generator's would (PEP 479).
+            Some(transform) => transform.bind(py).call1((item,)).map_err(|raised| {
+                if !raised.is_instance_of::<PyStopIteration>(py) {
+                    return raised;
+                }
+                let other = PyRuntimeError::new_err("transform raised StopIteration");
+                other.set_cause(py, Some(raised));
+                other
+            })?,
             None => item.into_bound(py),
         };
         let mut arrays = Vec::new();

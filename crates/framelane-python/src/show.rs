@@ -83,12 +83,14 @@ impl PyPane {
 
     /// The way that pictures take, in one line, and why it is not a better one; `None` before the first.
     #[getter]
-    fn path(&self) -> Option<String> {
-        self.0.path()
+    fn path(&self, py: Python<'_>) -> Option<String> {
+        // Who shows holds the pane, and may need the interpreter to let an array go.
+        py.detach(|| self.0.path())
     }
 
-    fn __repr__(&self) -> String {
-        format!("Pane({:?}, {})", self.0.name(), self.0.path().as_deref().unwrap_or("nothing shown so far"))
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let path = self.path(py);
+        format!("Pane({:?}, {})", self.0.name(), path.as_deref().unwrap_or("nothing shown so far"))
     }
 }
 
@@ -123,8 +125,10 @@ impl Offscreen {
     /// What the display looks like now: u8, height × width × 3.
     fn read(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
         let (panes, size) = (self.panes.all(), self.size);
+        self.panes.screen.get().map_err(raise)?;
+        // Before the display is locked, which who shows a first picture waits for with its pane locked.
+        py.detach(|| panes.iter().try_for_each(|pane| pane.settle())).map_err(raise)?;
         self.display(py, |display| {
-            panes.iter().try_for_each(|pane| pane.settle())?;
             display.present(size)?;
             Ok(display.read()?.unwrap_or_default())
         })

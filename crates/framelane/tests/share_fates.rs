@@ -57,7 +57,9 @@ fn each_frame_has_one_fate() {
     pane.settle(6, Fate::Drawn);
     assert_eq!(worker.settle(LIMIT).unwrap(), 0);
     assert_eq!(take(&heard), [(4, Fate::Overtaken), (5, Fate::Overtaken), (6, Fate::Drawn)]);
-    assert_eq!(worker.counts().drawn, 2);
+    let counts = worker.counts();
+    assert_eq!((counts.drawn, counts.unseen, counts.replaced), (2, 3, 1));
+    assert_eq!(counts.shown, counts.drawn + counts.unseen + counts.replaced);
 }
 
 /// One that was copied and given back is still to be drawn, while newer ones come and go in its slot.

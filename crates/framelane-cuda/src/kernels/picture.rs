@@ -96,6 +96,14 @@ impl ToPicture {
         self.channels.min(3)
     }
 
+    /// Whether it makes sense: what would be refused where it is enqueued.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Argument`].
+    pub fn check(&self) -> Result<()> {
+        self.extents().map(|_| ())
+    }
+
     /// # Errors
     /// [`crate::Kind::Argument`].
     pub(super) fn extents(&self) -> Result<Extents> {

@@ -5,6 +5,8 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, TypedDict, final
 
+from typing_extensions import CapsuleType
+
 __version__: str
 
 _Layout = Literal["hwc", "chw", "HWC", "CHW"]
@@ -33,6 +35,7 @@ class _WindowStatus(TypedDict):
 class _WorkerCounts(TypedDict):
     shown: int
     drawn: int
+    unseen: int
     replaced: int
     dropped: int
     host_copies: int
@@ -160,7 +163,7 @@ class Tensor:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object:
+    ) -> CapsuleType:
         """A DLPack capsule, without a version, that holds the memory.
 
         Parameters
@@ -413,7 +416,7 @@ class Window:
         mark
             Show NaN as magenta, what is above the range as red, and what is below it as blue.
         before
-            An array of what ``tensor`` was made of: a curtain that the user can move shows it on the left.
+            An array of what ``tensor`` was made of, of its size: a window's user can lay it beside it, by keys and mouse.
 
         Returns
         -------

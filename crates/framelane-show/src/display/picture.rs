@@ -298,6 +298,8 @@ impl<'a> Picture<'a> {
             mark: self.how.mark,
             to_row: pitch(size.width),
         };
+        // Now: the host's streams would tell it at their next call, which may be another's.
+        how.check()?;
         Ok((size, how))
     }
 }
@@ -305,8 +307,7 @@ impl<'a> Picture<'a> {
 /// Enqueue making the numbers in these bytes of the stream's device into RGBA8 from byte `at` of `target` on: one kernel.
 ///
 /// # Errors
-/// Those of [`Stream::launch`]; on CUDA also what makes no sense of the looks, which on the host the stream tells at its
-/// next call.
+/// Those of [`Stream::launch`].
 pub(crate) fn enqueue(
     stream: &Stream,
     how: &How,

@@ -200,6 +200,8 @@ pub struct WorkerCounts {
     pub dropped: u64,
     /// Frames handed over that the window drew. It is known of some that follow only when the next one is shown.
     pub drawn: u64,
+    /// Frames handed over that the window took or passed over, and did not draw, as far as is known.
+    pub unseen: u64,
     /// How often the slots grew.
     pub grown: u64,
 }

@@ -251,9 +251,11 @@ impl Worker {
             let Some(place) = self.open.iter().position(|open| open.number == number) else { continue };
             if fate == Fate::Drawn {
                 self.counts.drawn += 1;
+                self.counts.unseen += place as u64;
                 self.open.drain(..place).for_each(|older| older.settle(Fate::Overtaken, at));
                 self.open.pop_front().into_iter().for_each(|drawn| drawn.settle(fate, at));
             } else if let Some(open) = self.open.remove(place) {
+                self.counts.unseen += 1;
                 open.settle(fate, at);
             }
         }
