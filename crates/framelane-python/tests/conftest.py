@@ -23,7 +23,7 @@ if not os.environ.get("XDG_RUNTIME_DIR"):
 def run(code: str, *args: str, timeout: float = 20, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program of its own. One that hangs is killed, with all that it started, and fails the test."""
     program = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *args],
+        [sys.executable, "-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning", "-c", textwrap.dedent(code), *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -114,7 +114,7 @@ def test_scalars_of_numpy() -> None:
 
 def test_bfloat16_of_jax() -> None:
     jax = pytest.importorskip("jax", reason="no JAX here: pip install jax")
-    half = jax.numpy.linspace(-1, 1, 24, dtype="bfloat16").reshape(4, 6)
+    half = jax.device_put(jax.numpy.linspace(-1, 1, 24, dtype="bfloat16").reshape(4, 6), jax.devices("cpu")[0])
     (got,) = fl.feed([{"a": half}], device="cpu")
     assert got["a"].dtype == "bfloat16"
     assert (jax.dlpack.from_dlpack(got["a"]) == half).all()

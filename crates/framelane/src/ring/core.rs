@@ -40,6 +40,8 @@ struct Entry<F, M> {
 pub(super) struct Core<F, M> {
     pub policy: Policy,
     entries: Vec<Entry<F, M>>,
+    /// Slots that there are at first: so many may be filled ahead of the reader.
+    slots: usize,
     max_slots: usize,
     /// Free slots, longest free first: if no slot's fences are done, its will be soonest.
     free: VecDeque<usize>,
@@ -89,6 +91,7 @@ impl<F: Fence, M> Core<F, M> {
         Self {
             policy,
             entries,
+            slots,
             max_slots,
             free: (0..slots).collect(),
             ready: VecDeque::new(),
@@ -102,8 +105,8 @@ impl<F: Fence, M> Core<F, M> {
 
     /// In this order: a free slot whose fences are done; `Latest`: an unread one (a stale frame is worth less
     /// than the wait for a reader's stream, in which everything the writer's stream does next would grow old);
-    /// the free slot whose fences are likeliest to be done soon; a new slot (growth is for leases held long, not
-    /// for streams that are about to be done).
+    /// the free slot whose fences are likeliest to be done soon; a new slot (growth is for leases held long, neither
+    /// for streams that are about to be done nor to run further ahead of the reader).
     pub fn acquire(&mut self) -> Acquired<F, M> {
         if self.cancelled {
             return Acquired::Closed;
@@ -125,11 +128,23 @@ impl<F: Fence, M> Core<F, M> {
         if !self.free.is_empty() {
             return self.write_free(0);
         }
-        if self.entries.len() < self.max_slots {
+        if self.may_grow() {
             self.entries.push(Entry { state: SlotState::Writing, wait: Vec::new() });
             return Acquired::Grow { index: self.entries.len() - 1 };
         }
         Acquired::Full
+    }
+
+    /// Whether a writer that finds no free slot gets one more: also after a reader has taken one.
+    pub fn may_grow(&self) -> bool {
+        self.entries.len() < self.max_slots && self.ahead() < self.slots
+    }
+
+    /// Slots that are filled or being filled, for the reader to come.
+    fn ahead(&self) -> usize {
+        let is_ahead =
+            |entry: &&Entry<F, M>| matches!(entry.state, SlotState::Writing | SlotState::Ready { .. });
+        self.entries.iter().filter(is_ahead).count()
     }
 
     /// Write the slot at `position` of the free ones.

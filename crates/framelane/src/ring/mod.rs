@@ -27,8 +27,9 @@
 //!    said in 4; a free slot whose fences are pending, the longest free first; a slot more, as the ring grows
 //!    from `slots` to `max_slots`. So under `Latest` a writer's stream waits for readers' only if there is
 //!    nothing to replace (a writer far ahead of its stream then needs two slots that no reader keeps, or one
-//!    who only asks finds none complete), and growth is for leases that are held, not for streams that are
-//!    about to be done.
+//!    who only asks finds none complete), and growth is for leases that are held, neither for streams that are
+//!    about to be done nor to run further ahead: with `slots` of them unread or being written the ring does not
+//!    grow. So a reader that takes one may let a writer go on, and wakes it.
 //!    At the maximum the writer is held back, and can be told who holds what.
 //! 6. `finish(result)` lets the readers drain what is there, then tells the error once, then the end for ever:
 //!    what is published after it was told is dropped, and counted. From then on `acquire` fails with `Closed`.
@@ -85,7 +86,7 @@ pub struct Options {
     pub name: Arc<str>,
     /// What happens when the two sides differ in speed.
     pub policy: Policy,
-    /// Slots made at the start. At least 1.
+    /// Slots made at the start, and at most filled ahead of the readers while it grows. At least 1.
     pub slots: usize,
     /// Slots it may grow to, if readers hold leases for long.
     pub max_slots: usize,

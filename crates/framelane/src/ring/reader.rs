@@ -93,7 +93,12 @@ impl<T, F: Fence, M> Reader<T, F, M> {
 
     fn lease(&self, state: MutexGuard<'_, State<T, F, M>>, slot: Slot<F, M>) -> ReadLease<T, F, M> {
         let payload = state.payloads[slot.index].clone().unwrap_or_else(|| unreachable!("it was filled"));
-        let writers = if slot.skipped.is_empty() { Wake::Nobody } else { Wake::All };
+        let writers = match (slot.skipped.is_empty(), state.core.may_grow()) {
+            (false, _) => Wake::All,
+            // The ring grows for what is held.
+            (true, true) => Wake::One,
+            (true, false) => Wake::Nobody,
+        };
         self.shared.unlock_and_wake(state, Wake::Nobody, writers);
         ReadLease {
             shared: self.shared.clone(),
