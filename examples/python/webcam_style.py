@@ -52,7 +52,8 @@ def main() -> None:
             while win and not (frames and frame == frames):
                 show(win, frame)
                 frame += 1
-            print(f"{frame} frames, of which {win.status()['drawn']} were drawn")
+            for pane in win.status()["panes"]:
+                print(f"{pane['name']}: {pane['presented']} of {frame} frames were drawn, by {pane['path']}")
     except fl.NoScreenError as error:
         print(error)
         display = fl.Offscreen(2 * WIDTH, HEIGHT)
