@@ -95,9 +95,8 @@ fn unknown(object: &Bound<'_, PyAny>, why: &str) -> PyErr {
 
 fn cuda(object: &Bound<'_, PyAny>, library: &str, ordinal: u32) -> PyResult<Array> {
     let stream = current_stream(object.py(), library, ordinal)?;
-    // 0 stands for no stream in particular there.
     let named = match stream {
-        Some(raw) => raw.max(1),
+        Some(raw) => raw,
         None => devices::own_stream(ordinal).map_err(raise)?,
     };
     let kwargs = PyDict::new(object.py());
@@ -106,22 +105,26 @@ fn cuda(object: &Bound<'_, PyAny>, library: &str, ordinal: u32) -> PyResult<Arra
     Ok(Array { foreign: Foreign::of_capsule(&capsule)?, stream })
 }
 
+/// The legacy default stream is 0 or 1, and 1 where other libraries are told of it.
+const LEGACY_DEFAULT: usize = 1;
+
 /// The stream that is current in the library, if it is one that has such: never imports one.
 pub fn current_stream(py: Python<'_>, library: &str, ordinal: u32) -> PyResult<Option<usize>> {
     // Who has an array of the library has imported it: nothing is imported here that is not there.
     static TORCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static CUPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    match library {
+    let raw: usize = match library {
         "torch" => {
             let current = TORCH.import(py, "torch.cuda", "current_stream")?.call1((ordinal,))?;
-            current.getattr(intern!(py, "cuda_stream"))?.extract().map(Some)
+            current.getattr(intern!(py, "cuda_stream"))?.extract()?
         }
         "cupy" => {
             let current = CUPY.import(py, "cupy.cuda", "get_current_stream")?.call0()?;
-            current.getattr(intern!(py, "ptr"))?.extract().map(Some)
+            current.getattr(intern!(py, "ptr"))?.extract()?
         }
-        _ => Ok(None),
-    }
+        _ => return Ok(None),
+    };
+    Ok(Some(raw.max(LEGACY_DEFAULT)))
 }
 
 /// The address of a stream: a number, or PyTorch's, CuPy's or another library's stream object.
@@ -129,12 +132,13 @@ pub fn address_of_stream(stream: &Bound<'_, PyAny>) -> PyResult<usize> {
     let py = stream.py();
     for name in [intern!(py, "cuda_stream"), intern!(py, "ptr"), intern!(py, "handle")] {
         if let Some(address) = maybe(stream, name)? {
-            return address.extract();
+            return Ok(address.extract::<usize>()?.max(LEGACY_DEFAULT));
         }
     }
-    stream.extract().map_err(|_| {
+    let raw = stream.extract::<usize>().map_err(|_| {
         argument("a stream is given by its address, or as an object with cuda_stream (PyTorch), ptr (CuPy) or handle")
-    })
+    })?;
+    Ok(raw.max(LEGACY_DEFAULT))
 }
 
 /// Version 3 of the CUDA array interface, and those before it.
@@ -189,9 +193,6 @@ fn host(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     }
     if let Some(dlpack) = maybe(object, intern!(py, "__dlpack__"))? {
         return array(Foreign::of_capsule(&dlpack.call0()?)?);
-    }
-    if object.is_instance_of::<PyString>() || object.is_instance_of::<PyType>() {
-        return Err(unknown(object, "which is no array"));
     }
     match PyMemoryView::from(object) {
         Ok(view) => array(buffer(&view)?),

@@ -190,32 +190,30 @@ impl Worker {
             (Place::Host, _) => None,
         };
         let device = devices::device(asked)?;
-        if matches!(*state, State::New) {
-            // For slots that fit it at once.
-            let size = {
-                let spec = array.foreign.spec.clone();
-                let bytes = vec![0; spec.span_bytes()];
-                framelane_show::Picture::of_bytes(&bytes, &spec)
-                    .and_then(|picture| looks.of(picture).size())?
-            };
-            let pane =
-                WorkerPane::attach(&self.window, &self.name, &device, WorkerOptions::for_device(size))?;
-            *state = State::Attached(Box::new(pane), asked, 0);
-        }
-        let State::Attached(pane, ordinal, shown) = &mut *state else { return Ok(share::Shown::Closed) };
-        if *ordinal != asked {
-            let (has, asked) = (devices::name(*ordinal), devices::name(asked));
-            let text =
-                format!("pane {:?} was attached for arrays of {has}, and one of {asked} came", self.name);
-            return Err(Error::new(ErrorKind::Argument, text));
-        }
+        let shown = match &*state {
+            State::New => 0,
+            State::Attached(_, ordinal, _) if *ordinal != asked => {
+                let (has, asked) = (devices::name(*ordinal), devices::name(asked));
+                let text =
+                    format!("pane {:?} was attached for arrays of {has}, and one of {asked} came", self.name);
+                return Err(Error::new(ErrorKind::Argument, text));
+            }
+            State::Attached(.., shown) => *shown,
+            State::Ended => return Ok(share::Shown::Closed),
+        };
         let stream = devices::stream(asked, array.stream)?;
-        let meta = FrameMeta::new(self.name.as_str(), *shown);
-        let done =
-            looks::show(&device, &stream, (array.foreign, None), looks, &meta, |stream, picture, meta| {
-                pane.show(stream, picture, meta)
-            })?;
-        *shown += 1;
-        Ok(done)
+        let meta = FrameMeta::new(self.name.as_str(), shown);
+        looks::show(&device, &stream, (array.foreign, None), looks, &meta, |stream, picture, meta| {
+            if let State::New = *state {
+                // With slots that fit it at once.
+                let options = WorkerOptions::for_device(picture.size()?);
+                let pane = WorkerPane::attach(&self.window, &self.name, &device, options)?;
+                *state = State::Attached(Box::new(pane), asked, 0);
+            }
+            let State::Attached(pane, _, shown) = &mut *state else { return Ok(share::Shown::Closed) };
+            let done = pane.show(stream, picture, meta)?;
+            *shown += 1;
+            Ok(done)
+        })
     }
 }

@@ -58,8 +58,6 @@ pub fn device(ordinal: Option<u32>) -> Result<Device> {
 pub fn stream(ordinal: Option<u32>, raw: Option<usize>) -> Result<Stream> {
     with(ordinal, |known| {
         let Some(raw) = raw else { return Ok(known.stream.clone()) };
-        // The legacy default stream has two names.
-        let raw = raw.max(1);
         if let Some((_, stream)) = known.foreign.iter().find(|(of, _)| *of == raw) {
             return Ok(stream.clone());
         }

@@ -55,6 +55,11 @@ pub fn argument(text: impl Into<String>) -> PyErr {
     ArgumentError::new_err(text.into())
 }
 
+/// What closing comes to at the end of a `with`: the exception that ends the block is the one to be told.
+pub fn leaving(raised: &Bound<'_, PyAny>, closed: PyResult<()>) -> PyResult<()> {
+    if raised.is_none() { closed } else { Ok(()) }
+}
+
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("Error", py.get_type::<Error>())?;

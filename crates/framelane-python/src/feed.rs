@@ -2,7 +2,7 @@
 
 use crate::array::{self, address_of_stream};
 use crate::devices;
-use crate::errors::{BudgetError, argument, raise};
+use crate::errors::{BudgetError, argument, leaving, raise};
 use crate::forked::Own;
 use crate::items::{Items, Shared};
 use crate::nest::Nest;
@@ -38,6 +38,12 @@ impl Hold {
     /// The stream at this address reads it.
     pub fn on(&self, ordinal: u32, raw: usize) -> Result<()> {
         self.0.on(&devices::stream(Some(ordinal), Some(raw))?).map(|_| ())
+    }
+
+    /// As [`Hold::on`], of a stream as other libraries have it.
+    pub fn record(&self, py: Python<'_>, ordinal: u32, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+        let raw = address_of_stream(stream)?;
+        py.detach(|| self.on(ordinal, raw)).map_err(raise)
     }
 }
 
@@ -81,8 +87,7 @@ impl Slot {
     /// Name another stream that reads the batch: its slot is not written before that one is done, either.
     fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let (Some(hold), Some(ordinal)) = (self.hold.upgrade(), self.ordinal) else { return Ok(()) };
-        let raw = address_of_stream(stream)?;
-        py.detach(|| hold.on(ordinal, raw.max(1))).map_err(raise)
+        hold.record(py, ordinal, stream)
     }
 }
 
@@ -241,11 +246,7 @@ impl Feeder {
         _value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        match self.close(py) {
-            // The exception that ends the block is the one to be told.
-            Err(_) if !kind.is_none() => Ok(()),
-            closed => closed,
-        }
+        leaving(kind, self.close(py))
     }
 
     fn __repr__(&self) -> String {
@@ -304,8 +305,9 @@ fn on_cuda<'py>(
             return Ok(Bound::new(py, tensor)?.into_any());
         }
         if !named {
-            let raw = array::current_stream(py, "torch", ordinal)?.unwrap_or(0);
-            py.detach(|| hold.on(ordinal, raw.max(1))).map_err(raise)?;
+            if let Some(raw) = array::current_stream(py, "torch", ordinal)? {
+                py.detach(|| hold.on(ordinal, raw)).map_err(raise)?;
+            }
             named = true;
         }
         to_torch(py, &tensor)

@@ -49,8 +49,7 @@ impl Looks {
         Ok(Self { layout, range, colours, bgr, mark })
     }
 
-    /// The picture, looked at so.
-    pub fn of<'a>(&self, picture: Picture<'a>) -> Picture<'a> {
+    fn of<'a>(&self, picture: Picture<'a>) -> Picture<'a> {
         let mut picture = picture.colours(self.colours);
         if let Some(layout) = self.layout {
             picture = picture.layout(layout);

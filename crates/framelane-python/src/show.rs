@@ -1,7 +1,7 @@
 //! `Offscreen`, `Window` and their panes.
 
 use crate::devices;
-use crate::errors::{NoScreenError, argument, raise};
+use crate::errors::{NoScreenError, argument, leaving, raise};
 use crate::forked::Own;
 use crate::looks::Looks;
 use crate::panes::{self, Pane, Panes, Screen, lock};
@@ -439,11 +439,7 @@ impl Window {
         _value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        match self.close(py) {
-            // The exception that ends the block is the one to be told.
-            Err(_) if !kind.is_none() => Ok(()),
-            closed => closed,
-        }
+        leaving(kind, self.close(py))
     }
 
     fn __repr__(&self) -> String {

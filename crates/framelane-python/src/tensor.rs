@@ -1,6 +1,6 @@
 //! `framelane.Tensor`: an array of ours, for any library to take.
 
-use crate::array::{self, address_of_stream};
+use crate::array;
 use crate::devices;
 use crate::dlpack::{self, Block, Place};
 use crate::errors::{argument, raise};
@@ -216,7 +216,7 @@ impl Tensor {
         let modules = py.import("sys")?.getattr("modules")?;
         let library = if modules.contains("cupy")? { "cupy" } else { "" };
         let raw = match array::current_stream(py, library, *ordinal)? {
-            Some(raw) => raw.max(1),
+            Some(raw) => raw,
             None => devices::own_stream(*ordinal).map_err(raise)?,
         };
         py.detach(|| hold.on(*ordinal, raw)).map_err(raise)?;
@@ -229,8 +229,7 @@ impl Tensor {
     /// is done, either.
     fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let Memory::Slot { hold, ordinal, .. } = &self.memory else { return Ok(()) };
-        let raw = address_of_stream(stream)?;
-        py.detach(|| hold.on(*ordinal, raw.max(1))).map_err(raise)
+        hold.record(py, *ordinal, stream)
     }
 
     fn __repr__(&self) -> String {
