@@ -9,6 +9,7 @@ use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmemoryPool,
     CUmodule, CUstream,
 };
+use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
@@ -23,8 +24,8 @@ macro_rules! functions {
 
         impl $table {
             /// The table, or the name of the first function that is not there.
-            pub(crate) fn look_up() -> std::result::Result<Self, &'static str> {
-                Ok(Self { $($name: look_up(stringify!($name))?,)* })
+            pub(crate) fn look_up(library: &libloading::Library) -> std::result::Result<Self, &'static str> {
+                Ok(Self { $($name: $crate::api::look_up(library, stringify!($name))?,)* })
             }
         }
     };
@@ -51,6 +52,7 @@ functions! {
     cuCtxGetCurrent(*mut CUcontext);
     cuCtxSetCurrent(CUcontext);
     cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
+    cuCtxSynchronize();
     cuCtxEnablePeerAccess(CUcontext, c_uint);
     cuStreamCreateWithPriority(*mut CUstream, c_uint, c_int);
     cuStreamDestroy_v2(CUstream);
@@ -117,12 +119,19 @@ functions! {
 /// A device attribute's number, as in the driver's header.
 pub(crate) type Attribute = c_uint;
 
-/// One function. The driver's library must be known to load.
-pub(crate) fn look_up<F: Copy>(name: &'static str) -> std::result::Result<F, &'static str> {
+/// The driver's library. It must be known to load.
+pub(crate) fn library() -> &'static Library {
     // SAFETY: called only once the library is known to load, so this does not panic, and loading a driver
     // library runs no initialiser that depends on us.
-    let library = unsafe { sys::culib() };
-    // SAFETY: `F` is the type that a table gives this name, taken from the driver's header.
+    unsafe { sys::culib() }
+}
+
+/// One function.
+pub(crate) fn look_up<F: Copy>(
+    library: &Library,
+    name: &'static str,
+) -> std::result::Result<F, &'static str> {
+    // SAFETY: `F` is the type that a table gives this name, taken from the library's header.
     unsafe { library.get::<F>(name.as_bytes()) }.map(|symbol| *symbol).map_err(|_| name)
 }
 
@@ -139,6 +148,6 @@ pub(crate) fn api() -> Result<&'static Api> {
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::no_driver());
     }
-    let api = Api::look_up().map_err(CudaError::missing_function)?;
+    let api = Api::look_up(library()).map_err(CudaError::missing_function)?;
     Ok(API.get_or_init(|| api))
 }

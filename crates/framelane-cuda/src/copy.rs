@@ -1,5 +1,6 @@
 //! Copies and fills, enqueued on a stream.
 
+use crate::activity::ours;
 use crate::context::Context;
 use crate::error::{CudaError, Result, check};
 use crate::memory::{DeviceBuffer, PinnedBuffer, check_range};
@@ -198,9 +199,8 @@ impl Stream {
         let source = source as usize as *const std::ffi::c_void;
         // SAFETY: both ends are inside live memory that waits for this stream before it goes, and the CPU does
         // not write the source until the copy is over.
-        check("cuMemcpyHtoDAsync_v2", unsafe {
-            (self.api().cuMemcpyHtoDAsync_v2)(target, source, bytes, self.raw())
-        })
+        let enqueue = || unsafe { (self.api().cuMemcpyHtoDAsync_v2)(target, source, bytes, self.raw()) };
+        check("cuMemcpyHtoDAsync_v2", ours(enqueue))
     }
 
     fn enqueue_download(&self, ends: Ends) -> Result<()> {
@@ -208,16 +208,16 @@ impl Stream {
         let Ends { source, target, bytes } = ends;
         let target = target as usize as *mut std::ffi::c_void;
         // SAFETY: as for the upload; the CPU has no view of the target until the copy is over.
-        check("cuMemcpyDtoHAsync_v2", unsafe {
-            (self.api().cuMemcpyDtoHAsync_v2)(target, source, bytes, self.raw())
-        })
+        let enqueue = || unsafe { (self.api().cuMemcpyDtoHAsync_v2)(target, source, bytes, self.raw()) };
+        check("cuMemcpyDtoHAsync_v2", ours(enqueue))
     }
 
     fn enqueue_any(&self, ends: Ends) -> Result<()> {
         let _current = self.context().enter()?;
         let Ends { source, target, bytes } = ends;
         // SAFETY: as for the upload and the download.
-        check("cuMemcpyAsync", unsafe { (self.api().cuMemcpyAsync)(target, source, bytes, self.raw()) })
+        let enqueue = || unsafe { (self.api().cuMemcpyAsync)(target, source, bytes, self.raw()) };
+        check("cuMemcpyAsync", ours(enqueue))
     }
 
     fn enqueue_within(&self, ends: Ends) -> Result<()> {

@@ -5,7 +5,7 @@
 //! it, and what OpenGL is told after an unmapping waits for the stream's work before it. No CPU thread waits for that,
 //! except where the driver itself does.
 
-use crate::api::{Code, functions, look_up};
+use crate::api::{Code, functions, library};
 use crate::context::{Context, Raw};
 use crate::error::{CudaError, Kind, Result, check};
 use crate::kernels::{Nv12ToPicture, ToPicture};
@@ -33,7 +33,7 @@ functions! {
 fn graphics() -> Result<&'static Graphics> {
     static GRAPHICS: OnceLock<std::result::Result<Graphics, &'static str>> = OnceLock::new();
     // Whoever asks has a context, so the library loads.
-    GRAPHICS.get_or_init(Graphics::look_up).as_ref().map_err(|name| {
+    GRAPHICS.get_or_init(|| Graphics::look_up(library())).as_ref().map_err(|name| {
         CudaError::refused(
             Kind::Unsupported,
             name,

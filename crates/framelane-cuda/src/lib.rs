@@ -24,6 +24,7 @@
 //! pinned memory is refused while a copy is pending ([`PinnedBuffer::read`]). What this crate cannot check is
 //! `unsafe` where the choice is made: foreign handles and pointers, and launches of foreign kernels.
 
+pub mod activity;
 mod api;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]

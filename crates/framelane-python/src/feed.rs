@@ -166,10 +166,18 @@ impl Feeder {
     /// Where the time went so far: a dict of seconds (`source_s`, `copy_s`, `device_convert_s`, `consumer_wait_s`,
     /// `compute_wait_s`, `compute_s`, `held_back_s`, `wall_s`, …), `batches`, `limited_by`, bytes, and all of it as `text`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let report = self.running(py)?.feeder.report();
+        let report = match &*lock(&self.running) {
+            Some(running) => Some(running.get().map_err(raise)?.feeder.report()),
+            None => None,
+        };
+        let (limit, text) = match &report {
+            Some(report) => (report.limit().to_string(), report.to_string()),
+            None => ("nothing".to_owned(), "not begun".to_owned()),
+        };
+        let report = report.unwrap_or_default();
         let dict = PyDict::new(py);
         dict.set_item("batches", report.batches)?;
-        dict.set_item("limited_by", report.limit().to_string())?;
+        dict.set_item("limited_by", limit)?;
         let seconds = [
             ("source", report.source),
             ("convert", report.convert),
@@ -188,7 +196,7 @@ impl Feeder {
         dict.set_item("bytes_to_device", counters.to_device)?;
         dict.set_item("pinned_bytes", counters.pinned_bytes)?;
         dict.set_item("device_bytes", counters.device_bytes)?;
-        dict.set_item("text", report.to_string())?;
+        dict.set_item("text", text)?;
         Ok(dict)
     }
 

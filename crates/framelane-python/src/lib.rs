@@ -2,7 +2,8 @@
 //! is in `python/framelane`, whose stubs (`_native.pyi`) hold the documentation.
 //!
 //! Reading order: `array` (arrays of any library, with `dlpack`, where all addresses are), `devices`, `tensor` (arrays of
-//! ours), `looks` and `panes` with `show` and `window_thread`, `attach`, `nest`, `items` and `feed`.
+//! ours), `looks` and `panes` with `show`, `window_thread` and `lent`, `attach`, `nest`, `items`
+//! and `feed`, `recording`.
 
 mod array;
 mod attach;
@@ -13,9 +14,11 @@ mod errors;
 mod feed;
 mod forked;
 mod items;
+mod lent;
 mod looks;
 mod nest;
 mod panes;
+mod recording;
 mod show;
 mod tensor;
 mod window_thread;
@@ -83,8 +86,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<attach::Worker>()?;
     module.add_class::<feed::Feeder>()?;
     module.add_class::<feed::Slot>()?;
+    module.add_class::<recording::Recording>()?;
+    module.add_class::<lent::Lent>()?;
     module.add_function(wrap_pyfunction!(shut_down, module)?)?;
     module.add_function(wrap_pyfunction!(program, module)?)?;
     module.add_function(wrap_pyfunction!(doctor, module)?)?;
+    module.add_function(wrap_pyfunction!(recording::record, module)?)?;
+    module.add_function(wrap_pyfunction!(lent::lend, module)?)?;
     module.add_function(wrap_pyfunction!(counters, module)?)
 }

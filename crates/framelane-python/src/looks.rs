@@ -49,6 +49,14 @@ impl Looks {
         Ok(Self { layout, range, colours, bgr, mark })
     }
 
+    /// How the picture before is looked at: as this one if it is of its kind, else by what it is itself.
+    fn of_before(&self, spec: &TensorSpec, before: &TensorSpec) -> Self {
+        if (spec.dtype(), spec.shape()) == (before.dtype(), before.shape()) {
+            return *self;
+        }
+        Self { layout: None, range: None, colours: Colours::Grey, bgr: self.bgr, mark: false }
+    }
+
     fn of<'a>(&self, picture: Picture<'a>) -> Picture<'a> {
         let mut picture = picture.colours(self.colours);
         if let Some(layout) = self.layout {
@@ -82,6 +90,13 @@ impl Shown {
         }
     }
 
+    fn spec(&self) -> &TensorSpec {
+        match self {
+            Self::Host(foreign) => &foreign.spec,
+            Self::Cuda(_, spec) => spec,
+        }
+    }
+
     pub fn picture(&self, looks: &Looks) -> framelane::Result<Picture<'_>> {
         let picture = match self {
             Self::Host(foreign) => Picture::of_bytes(foreign.bytes().unwrap_or_default(), &foreign.spec)?,
@@ -104,7 +119,8 @@ pub fn show<R>(
     let before = before.map(|before| Shown::new(before, device)).transpose()?;
     let mut picture = array.picture(looks).map_err(|e| e.context(meta))?;
     if let Some(before) = &before {
-        picture = picture.before(before.picture(looks).map_err(|e| e.context(meta))?);
+        let looks = looks.of_before(array.spec(), before.spec());
+        picture = picture.before(before.picture(&looks).map_err(|e| e.context(meta))?);
     }
     show(stream, &picture, meta)
 }

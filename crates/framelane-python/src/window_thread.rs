@@ -1,5 +1,6 @@
 //! The thread that a process's windows live on, one after the other: made with the first, and kept, since a display
-//! server's connection belongs to the thread that made it.
+//! server's connection belongs to the thread that made it. Where windows must be the main thread's, or the program wants
+//! it, that one is lent to them ([`lend`]).
 
 use crate::panes::lock;
 use framelane::share::Listener;
@@ -7,6 +8,7 @@ use framelane::{Error, ErrorKind, Result};
 use framelane_show::{Window, WindowHandle, WindowOptions};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// A window that is opened.
@@ -64,6 +66,14 @@ impl Opened {
     }
 }
 
+enum Message {
+    Open(Order),
+    /// A signal came: the interpreter looks which.
+    Look,
+    /// The thread is not lent any longer.
+    End,
+}
+
 struct Order {
     options: WindowOptions,
     gpu: Option<[u8; 16]>,
@@ -75,11 +85,41 @@ struct Order {
 /// The thread's orders, and how its last window goes.
 struct Thread {
     process: u32,
-    orders: Sender<Order>,
+    orders: Sender<Message>,
+    /// The thread that is lent, or was: a thread of their own has no end.
+    lent: Option<ThreadId>,
     last: Option<(WindowHandle, Arc<Over>)>,
 }
 
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
+
+impl Thread {
+    /// Whether it is this process's: a child that was forked has none.
+    fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    fn is_showing(&self) -> bool {
+        self.last.as_ref().is_some_and(|(_, over)| lock(&over.how).is_none())
+    }
+
+    fn new(orders: Sender<Message>, lent: Option<ThreadId>) -> Self {
+        Self { process: std::process::id(), orders, lent, last: None }
+    }
+}
+
+/// Put the process's thread of windows there. The old one, if any, is the parent's, or a lent one's.
+fn put(thread: &mut Option<Thread>, new: Thread) {
+    if let Some(old) = thread.replace(new)
+        && !old.is_here()
+    {
+        std::mem::forget(old);
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Panic, "the thread of the windows is gone")
+}
 
 /// Open a window, beside which no other is open. It listens for workers by the name `listen`.
 ///
@@ -87,35 +127,53 @@ static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
 /// As [`Window::open`] and [`Listener::bind`]; [`ErrorKind::Argument`] if another one is open.
 pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>) -> Result<Opened> {
     let mut thread = lock(&THREAD);
-    // A child that was forked has none.
-    if thread.as_ref().is_none_or(|thread| thread.process != std::process::id()) {
+    if !thread.as_ref().is_some_and(Thread::is_here) {
+        if cfg!(target_os = "macos") {
+            let text = "windows are the main thread's on this system: call framelane.run(main), and open them in main";
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let (orders, ordered) = channel();
-        std::thread::Builder::new().name("framelane windows".into()).spawn(move || serve(&ordered)).map_err(
-            |e| {
-                Error::new(ErrorKind::Device, format!("the system gives no thread for windows: {e}"))
-                    .because(e)
-            },
-        )?;
-        // The old one, if any, is the parent's.
-        std::mem::forget(thread.replace(Thread { process: std::process::id(), orders, last: None }));
+        let serve = move || while serve_until(&ordered) == Served::Look {};
+        std::thread::Builder::new().name("framelane windows".into()).spawn(serve).map_err(|e| {
+            Error::new(ErrorKind::Device, format!("the system gives no thread for windows: {e}")).because(e)
+        })?;
+        put(&mut thread, Thread::new(orders, None));
     }
     let Some(thread) = &mut *thread else { unreachable!("just made") };
-    if thread.last.as_ref().is_some_and(|(_, over)| lock(&over.how).is_none()) {
+    if thread.is_showing() {
         let text = "another window is open, and a process has one at a time: show in a pane of it, win[\"name\"], or close it";
         return Err(Error::new(ErrorKind::Argument, text));
     }
     let listener = listen.map(Listener::bind).transpose()?;
     let (over, (opened, answer)) = (Arc::new(Over::default()), channel());
     let order = Order { options, gpu, listener, over: over.clone(), opened };
-    let gone = || Error::new(ErrorKind::Panic, "the thread of the windows is gone");
-    thread.orders.send(order).map_err(|_| gone())?;
-    let (handle, adapter) = answer.recv().map_err(|_| gone())??;
+    let ended = || match thread.lent {
+        Some(_) => Error::new(
+            ErrorKind::Argument,
+            "windows of this process are those of the thread that called framelane.run, which has returned: call it again",
+        ),
+        None => gone(),
+    };
+    thread.orders.send(Message::Open(order)).map_err(|_| ended())?;
+    let (handle, adapter) = answer.recv().map_err(|_| ended())??;
     thread.last = Some((handle.clone(), over.clone()));
     Ok(Opened { handle, adapter, over })
 }
 
-fn serve(orders: &Receiver<Order>) {
-    for Order { options, gpu, listener, over, opened } in orders {
+/// Why a thread serves no window for now.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Served {
+    Look,
+    Ended,
+}
+
+fn serve_until(orders: &Receiver<Message>) -> Served {
+    for message in orders {
+        let Order { options, gpu, listener, over, opened } = match message {
+            Message::Open(order) => order,
+            Message::Look => return Served::Look,
+            Message::End => break,
+        };
         let mut window = match Window::open_on(options, gpu) {
             Ok(window) => window,
             Err(error) => {
@@ -132,14 +190,80 @@ fn serve(orders: &Receiver<Order>) {
         *lock(&over.how) = Some(how);
         over.changed.notify_all();
     }
+    Served::Ended
+}
+
+/// A thread that is lent to windows.
+pub struct Lent {
+    /// Gone at its end: what is still asked of it is refused.
+    ordered: Mutex<Option<Receiver<Message>>>,
+    orders: Sender<Message>,
+}
+
+/// Lend the calling thread to the process's windows. `None` if they have a thread already.
+///
+/// # Errors
+/// [`ErrorKind::Argument`] if another thread was lent before.
+pub fn lend() -> Result<Option<Lent>> {
+    let mut thread = lock(&THREAD);
+    let here = std::thread::current().id();
+    if let Some(has) = thread.as_ref().filter(|thread| thread.is_here()) {
+        // One that is at work takes this; its end is behind it.
+        let serves = has.orders.send(Message::Look).is_ok();
+        match has.lent {
+            Some(lent) if lent != here => {
+                let text =
+                    "windows of this process are those of another thread, which called framelane.run first";
+                return Err(Error::new(ErrorKind::Argument, text));
+            }
+            Some(_) if !serves => {}
+            _ => return Ok(None),
+        }
+    }
+    let (orders, ordered) = channel();
+    put(&mut thread, Thread::new(orders.clone(), Some(here)));
+    Ok(Some(Lent { ordered: Mutex::new(Some(ordered)), orders }))
+}
+
+impl Lent {
+    /// Show windows until the thread is wanted back, or has to look for signals.
+    pub fn serve(&self) -> Served {
+        let mut ordered = lock(&self.ordered);
+        let served = ordered.as_ref().map_or(Served::Ended, serve_until);
+        if served == Served::Ended {
+            *ordered = None;
+        }
+        served
+    }
+
+    /// Have `serve` return, also from within a window: that is closed then, and told so.
+    pub fn look(&self, close: bool) {
+        if close {
+            close_last();
+        }
+        // It ended, if nobody listens.
+        let _ = self.orders.send(Message::Look);
+    }
+
+    /// Take the thread back: the window that is open is closed.
+    pub fn end(&self) {
+        close_last();
+        let _ = self.orders.send(Message::End);
+    }
+}
+
+/// Have the open window close, if there is one.
+fn close_last() {
+    let thread = lock(&THREAD);
+    if let Some((handle, _)) = thread.as_ref().filter(|thread| thread.is_here()).and_then(|t| t.last.as_ref())
+    {
+        handle.close();
+    }
 }
 
 /// The interpreter ends: close the window that is open.
 pub fn shut_down() {
-    let last = lock(&THREAD)
-        .as_mut()
-        .filter(|thread| thread.process == std::process::id())
-        .and_then(|thread| thread.last.take());
+    let last = lock(&THREAD).as_mut().filter(|thread| thread.is_here()).and_then(|thread| thread.last.take());
     if let Some((handle, over)) = last {
         let opened = Opened { handle, adapter: String::new(), over };
         // Nobody is left to be told.

@@ -71,6 +71,7 @@ def test_a_mask_is_refused() -> None:
     [
         ({"layout": "nhwc"}, ["nhwc", "hwc", "chw"]),
         ({"colours": "jet"}, ["jet", "grey", "viridis", "turbo"]),
+        ({"colours": "viridis"}, ["colour map", "one channel"]),
         ({"range": (1.0, 1.0)}, ["range"]),
         ({"range": (float("nan"), 1.0)}, ["range"]),
                 ({"range": (0.0, float("inf"))}, ["range"]),

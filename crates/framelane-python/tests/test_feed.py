@@ -136,6 +136,14 @@ def test_sizes_that_change() -> None:
     assert got == sizes
 
 
+def test_figures_begin_nothing() -> None:
+    feed = fl.feed(numbered(3), device="cpu")
+    stats = feed.stats()
+    assert (stats["batches"], stats["wall_s"], stats["text"]) == (0, 0.0, "not begun")
+    feed.load_state_dict({"epoch": 0, "batch": 1})
+    assert values(feed) == [1, 2]
+
+
 def test_epochs_begin_again() -> None:
     feed = fl.feed(list(numbered(5)), device="cpu")
     assert len(feed) == 5

@@ -93,6 +93,15 @@ def test_the_size_changes_from_picture_to_picture() -> None:
         assert (np.asarray(display.image())[8, 12, :3] == 99).all()
 
 
+def test_what_lies_beside_is_looked_at_for_itself() -> None:
+    """A map of one channel over the picture that it was made of: colours and range are the map's."""
+    with fl.Offscreen(12, 8) as display:
+        depth = np.full((8, 12), 30.0, np.float32)
+        assert display.show(depth, colours="turbo", range=(0, 80), before=flat(7)) == "shown"
+        # Of one kind, it is looked at alike.
+        display.show(depth, colours="turbo", range=(0, 80), before=depth)
+
+
 def test_panes() -> None:
     display = fl.Offscreen(200, 100)
     for name, value in [("left", 60), ("right", 200)]:

@@ -39,7 +39,7 @@ ENDS = {
     "a source that blocks": (
         "held = fl.feed((threading.Event().wait() for _ in range(3)), device='cpu')\n"
         "threading.Thread(target=lambda: list(held), daemon=True).start()\n"
-        "held.stats()",
+        "while 'not begun' in repr(held): pass",
         0,
         "",
     ),

@@ -42,6 +42,11 @@ fn make(server: &Server) -> Result<EventLoop<Message>> {
             Server::X11(_) => EventLoopBuilderExtX11::with_any_thread(builder.with_x11(), true),
         };
     }
+    #[cfg(windows)]
+    {
+        use winit::platform::windows::EventLoopBuilderExtWindows;
+        builder.with_any_thread(true);
+    }
     #[cfg(not(all(unix, not(target_os = "macos"))))]
     let _ = server;
     match quietly("winit", || builder.build()) {

@@ -136,8 +136,8 @@ impl Window {
     /// Connect to the display server and the graphics adapter: the one that is the same GPU as `device`, if it can show
     /// windows here, or else the best that can. Nothing is on the screen yet.
     ///
-    /// Call it on the main thread (macOS and Windows demand that; Linux takes any thread, but the same one
-    /// for all windows of a process). Several windows may be opened one after the other.
+    /// Call it on the main thread (macOS demands that; others take any thread, but the same one for all windows
+    /// of a process). Several windows may be opened one after the other.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`], with what to do, if there is no display server that answers within five

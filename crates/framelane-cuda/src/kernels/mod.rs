@@ -16,6 +16,7 @@ pub use convert::{Affine, Float, Shape, Strides, ToBytes, ToFloats};
 pub use nv12::{Matrix, Nv12ToPicture};
 pub use picture::{Colours, Element, Order, ToPicture};
 
+use crate::activity::ours;
 use crate::api::Api;
 use crate::context::{Context, Inner, Raw};
 use crate::error::{Result, check};
@@ -148,9 +149,9 @@ fn upload(inner: &Inner, words: &[u32]) -> Result<CUdeviceptr> {
     check("cuMemAlloc_v2", unsafe { (inner.api.cuMemAlloc_v2)(&mut at, bytes) })?;
     let copy = || {
         // SAFETY: both are as long as said, and the words live until the copy is over, just below.
-        check("cuMemcpyHtoDAsync_v2", unsafe {
-            (inner.api.cuMemcpyHtoDAsync_v2)(at, words.as_ptr().cast(), bytes, stream)
-        })?;
+        let enqueue =
+            || unsafe { (inner.api.cuMemcpyHtoDAsync_v2)(at, words.as_ptr().cast(), bytes, stream) };
+        check("cuMemcpyHtoDAsync_v2", ours(enqueue))?;
         // SAFETY: the stream is ours and carries allocations alone.
         check("cuStreamSynchronize", unsafe { (inner.api.cuStreamSynchronize)(stream) })
     };

@@ -3,6 +3,7 @@
 //! Work is held back by a kernel that spins, never by a sleep on the CPU.
 #![allow(missing_docs)]
 
+mod activity;
 #[path = "../common/mod.rs"]
 mod common;
 mod driver;

@@ -51,6 +51,7 @@ from ._native import (
     doctor,
 )
 from ._residency import Residency, residency
+from ._run import run
 
 __all__ = [
     "ArgumentError",
@@ -80,6 +81,7 @@ __all__ = [
     "doctor",
     "feed",
     "residency",
+    "run",
 ]
 
 # Windows are closed and feeds are stopped while the interpreter can still run what they wait for.

@@ -644,7 +644,7 @@ class Feeder:
         """Batches of one epoch, if the iterable knows; ``TypeError`` otherwise."""
 
     def stats(self) -> _Stats:
-        """What the feed did so far, and what it waited for. Begins the feed if it was not.
+        """What the feed did so far, and what it waited for: nothing, if it was not begun.
 
         Returns
         -------
@@ -715,3 +715,48 @@ def program(args: list[str]) -> int:
 
 def doctor() -> str:
     """What this machine offers, and what would make it better, in lines, as ``framelane doctor`` prints them."""
+
+class _Recorded(TypedDict):
+    others_to_device: int
+    others_from_device: int
+    others_copies: int
+    copying_s: float
+    waiting_s: float
+    kernels_s: float
+    lost: int
+
+class Recording:
+    """What the process does on its GPUs is recorded by CUPTI: ``residency`` is the way to it."""
+
+    def finish(self) -> _Recorded:
+        """Stop, wait for the devices, and tell what was copied and what this thread's time went to."""
+
+def record(near: list[str]) -> Recording:
+    """Begin to record; ``near`` names files that may be CUPTI.
+
+    Raises
+    ------
+    UnsupportedError, DeviceError
+        CUPTI is not there, or refuses.
+    """
+
+class Lent:
+    """A thread that is lent to windows: ``framelane.run`` is the way to it."""
+
+    def serve(self) -> bool:
+        """Show windows until the thread is taken back. ``False`` if it only looked for signals."""
+
+    def look(self, close: bool) -> None:
+        """Have ``serve`` return to look for signals; ``close`` closes the window that is open."""
+
+    def end(self) -> None:
+        """Take the thread back. The window that is open is closed."""
+
+def lend() -> Lent | None:
+    """Lend this thread to the process's windows; ``None`` if they have a thread already.
+
+    Raises
+    ------
+    ArgumentError
+        Another thread was lent before.
+    """

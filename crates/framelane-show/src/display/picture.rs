@@ -298,6 +298,9 @@ impl<'a> Picture<'a> {
             mark: self.how.mark,
             to_row: pitch(size.width),
         };
+        if how.channels > 1 && how.colours != Colours::Grey {
+            return Err(no_picture(spec, "a colour map is for one channel: leave it out"));
+        }
         // Now: the host's streams would tell it at their next call, which may be another's.
         how.check()?;
         Ok((size, how))

@@ -35,7 +35,7 @@ impl fmt::Display for Limit {
 }
 
 /// Times of a feed since it was made, or since its epoch began.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedReport {
     /// Batches copied to the device (enqueued).
     pub batches: u64,
