@@ -64,4 +64,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # macOS demands that windows are the main thread's: this lends it to them, and calls main on another one.
+    fl.run(main)
