@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import framelane
 import measure
+
+measure.needs_cuda()
+
+import torch  # noqa: E402
+
+import framelane  # noqa: E402
 
 SHAPE = (256, 3, 224, 224)
 KINDS = 8
@@ -101,6 +104,18 @@ def resident() -> Iterator[Any]:
         yield there[i % KINDS]
 
 
+def beside() -> Iterator[Any]:
+    """What a feed can reach at best: nothing waits for copies, but they have their share of the memory's bandwidth."""
+    there = [(image.cuda(), label.cuda()) for image, label in zip(IMAGES, LABELS)]
+    pinned, target, stream = IMAGES[0].pin_memory(), torch.empty_like(there[0][0]), torch.cuda.Stream()
+    for i in range(STEPS):
+        # One copy a step, and not all of them at once.
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            target.copy_(pinned, non_blocking=True)
+        yield there[i % KINDS]
+
+
 def plain() -> Iterator[Any]:
     for image, label in Items(STEPS):
         yield image.cuda(), label.cuda()
@@ -167,6 +182,7 @@ def main() -> None:
         step = Step(ratio)
         rows: list[measure.Row] = [
             ("resident (no feed)", lambda: run(step, resident())),
+            ("resident, as many bytes copied beside", lambda: run(step, beside())),
             ("framelane", lambda: run(step, ours(3))),
             ("timm PrefetchLoader", lambda: run(step, timm())),
             ("apex's prefetcher", lambda: run(step, apex())),

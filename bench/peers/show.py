@@ -1,23 +1,30 @@
 """Showing a tensor from Python: ours beside what people use.
 
 A frame of h × w × 4 bytes on the GPU is shown again and again. Each row's last pixels are read back and compared: a row that
-shows others is void. `.cpu()` and OpenGL need `moderngl` (and `cuda-python` for the interop by hand).
+shows others is void. OpenGL needs `moderngl`, and `cuda-python` for the interop by hand; Holoviz `holoscan-core-cu13`,
+`holoscan-visualization-cu13` and `cupy`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-import framelane
 import measure
+
+measure.needs_cuda()
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import framelane  # noqa: E402
 
 SIZES = [(512, 512), (1920, 1080), (3840, 2160)]
 
@@ -52,7 +59,7 @@ def ours(frame: torch.Tensor, width: int, height: int, calls: dict[str, float]) 
             torch.cuda.synchronize()
         calls["p50"], calls["p99"] = statistics.median(times), statistics.quantiles(times, n=100)[98]
         check(np.asarray(display.image()), frame)
-        calls["path"] = display["picture"].path  # type: ignore[assignment]
+        calls["path"] = display["picture"].path
         return took
 
     return run
@@ -116,24 +123,82 @@ def by_cpu(frame: torch.Tensor, width: int, height: int, pinned: bool) -> Callab
     return run
 
 
+def by_hand(frame: torch.Tensor, width: int, height: int) -> Callable[[], float]:
+    """A texture that CUDA knows: mapped, copied into, unmapped and drawn, each time."""
+
+    def run() -> float:
+        from cuda.bindings import runtime as cuda
+
+        def done(result: Any) -> Any:
+            code, *rest = result
+            if int(code) != 0:
+                raise RuntimeError(f"CUDA says {code}")
+            return rest[0] if rest else None
+
+        gl = OpenGl(width, height)
+        texture_2d, discard = 0x0DE1, cuda.cudaGraphicsRegisterFlags.cudaGraphicsRegisterFlagsWriteDiscard
+        known = done(cuda.cudaGraphicsGLRegisterImage(gl.texture.glo, texture_2d, discard))
+        stream, within = torch.cuda.current_stream().cuda_stream, cuda.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+        row = width * 4
+
+        def show() -> None:
+            done(cuda.cudaGraphicsMapResources(1, known, stream))
+            array = done(cuda.cudaGraphicsSubResourceGetMappedArray(known, 0, 0))
+            done(cuda.cudaMemcpy2DToArrayAsync(array, 0, 0, frame.data_ptr(), row, row, height, within, stream))
+            done(cuda.cudaGraphicsUnmapResources(1, known, stream))
+            gl.draw()
+
+        took = microseconds(show, gl.finish, 200)
+        check(gl.read(), frame)
+        done(cuda.cudaGraphicsUnregisterResource(known))
+        return took
+
+    return run
+
+
+def holoviz(width: int, height: int) -> Callable[[], float]:
+    """In a process of its own, which it does not leave cleanly."""
+
+    def run() -> float:
+        program = [sys.executable, str(Path(__file__).parent / "holoviz.py"), str(width), str(height)]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+        found = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        if not found:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise RuntimeError(said[-1] if said else f"it ended with {done.returncode}")
+        answer = json.loads(found[-1])
+        if "void" in answer:
+            raise measure.Void(answer["void"])
+        return float(answer["us"])
+
+    return run
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", nargs="*", default=[f"{width}x{height}" for width, height in SIZES])
     asked = parser.parse_args()
     results, tables = {}, []
-    for width, height in SIZES:
+    for width, height in [tuple(map(int, size.split("x"))) for size in asked.sizes]:
         frame = torch.randint(0, 255, (height, width, 4), dtype=torch.uint8, device="cuda")
         calls: dict[str, float] = {}
         rows: list[measure.Row] = [
             ("framelane", ours(frame, width, height, calls)),
             (".cpu(), copy, OpenGL", by_cpu(frame, width, height, pinned=False)),
             ("pinned copy, OpenGL", by_cpu(frame, width, height, pinned=True)),
+            ("OpenGL interop by hand", by_hand(frame, width, height)),
+            ("Holoviz, headless", holoviz(width, height)),
         ]
         found = measure.rotate(rows, asked.rounds)
         results[f"{width}x{height}"] = {"rows": found, "call_us": calls}
         tables.append(measure.table(f"show, {width} × {height}", found, "µs a frame", "framelane"))
         tables.append(f"A call of `show` takes {calls.get('p50', 0):.1f} µs (p50), {calls.get('p99', 0):.1f} µs (p99), by {calls.get('path')}.")
+    tables.append(
+        "framelane's display takes each picture and draws the newest at its own pace; the others draw each one. What a "
+        "drawn frame costs framelane is in the results of `cargo xtask bench show`."
+    )
     measure.write(asked.out, "peers-show", results, tables)
 
 

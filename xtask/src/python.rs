@@ -10,6 +10,8 @@ use crate::tally::Tally;
 const PACKAGE: &str = "crates/framelane-python";
 /// What its tests import beside it. JAX gives arrays of another library on the CPU.
 const TOOLS: &[&str] = &["pytest", "mypy", "numpy", "jax"];
+/// Loaders that feeds are tested over. What a machine's Python cannot have is skipped by its tests.
+const LOADERS: &[&str] = &["webdataset", "grain"];
 
 /// `cargo xtask python`: the tests alone.
 pub fn command() -> Outcome {
@@ -29,6 +31,13 @@ pub fn test(tally: &mut Tally, install: bool) -> Outcome {
             return Ok(());
         }
     };
+    if install {
+        for loader in LOADERS {
+            if let Err(reason) = tools(&[loader], true) {
+                println!("{loader} is not tested: {reason}");
+            }
+        }
+    }
     // With the features of the workspace, so that nothing is built that the tests have not built already.
     show(&mut cargo("build --workspace --locked"))?;
     let site = put_together()?;
