@@ -16,9 +16,19 @@ use pyo3::types::PyDict;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A pane of another process's window, attached with the first array that is shown. True until the window is closed.
+/// A pane in another process's window, as ``framelane.attach`` makes it.
 ///
-/// See `framelane.attach`.
+/// Parameters
+/// ----------
+/// window
+///     The name that the window listens by.
+/// pane
+///     What the pane is called there.
+///
+/// Raises
+/// ------
+/// ArgumentError
+///     ``window`` cannot be a name.
 #[pyclass(module = "framelane", frozen)]
 pub struct Worker {
     window: String,
@@ -43,34 +53,24 @@ impl Worker {
         Ok(Self { window: window.to_owned(), name: pane.to_owned(), made: Own::new(Mutex::new(State::New)) })
     }
 
-    /// Show an image: an array or tensor of any library, on the CPU or on CUDA.
+    /// Show an array in the other process's window. The first one attaches, and waits for the window's answer.
     ///
-    /// Parameters
-    /// ----------
-    /// tensor
-    ///     `uint8`, `float16`, `bfloat16` or `float32`; height × width × channels or channels × height × width, of 1, 3 or 4
-    ///     channels, or height × width; may be strided.
-    /// layout
-    ///     `"hwc"` or `"chw"`, for shapes that can be read both ways.
-    /// range
-    ///     The numbers that are black and white; if nothing is said 0 and 255 for bytes, 0 and 1 for floats.
-    /// colours
-    ///     For one channel: `"grey"`, `"viridis"` or `"turbo"`.
-    /// bgr
-    ///     Blue comes first.
-    /// mark
-    ///     What is above the range is red, below it blue, NaN magenta.
+    /// Returns as soon as the array may be written again, as ``Window.show``, with the same arguments. All arrays are of
+    /// the CPU, or of one CUDA device.
     ///
     /// Returns
     /// -------
     /// str
-    ///     `"shown"`; `"replaced"`, if an earlier picture was never seen; `"closed"`, if nobody looks any more; `"dropped"`, if the window holds
-    ///     every slot.
+    ///     ``"shown"``; ``"replaced"``, if one shown before was not drawn and this one takes its place; ``"dropped"``, if
+    ///     the window still holds all memory and this one was passed over; ``"closed"``, if the window is gone or the
+    ///     pane was ended.
     ///
-    /// Notes
-    /// -----
-    /// A tensor on CUDA is read by one kernel on the stream that is current in its library (PyTorch, CuPy), or that its
-    /// interface names; an array of the CPU is copied in the call. Both may be written again at once.
+    /// Raises
+    /// ------
+    /// ClosedError
+    ///     With the first array: no window listens by that name.
+    /// ArgumentError
+    ///     The array cannot be shown.
     #[pyo3(signature = (tensor, *, layout=None, range=None, colours=None, bgr=false, mark=false))]
     fn show(
         &self,
@@ -92,7 +92,17 @@ impl Worker {
         })
     }
 
-    /// Wait until it is known what became of each picture, at most for so many seconds: of how many it is not.
+    /// Wait until it is known what became of each picture that was shown.
+    ///
+    /// Parameters
+    /// ----------
+    /// timeout
+    ///     At most so many seconds.
+    ///
+    /// Returns
+    /// -------
+    /// int
+    ///     Of how many pictures it is not known.
     #[pyo3(signature = (timeout=1.0))]
     fn settle(&self, py: Python<'_>, timeout: f64) -> PyResult<usize> {
         let limit = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::from_secs(1));
@@ -102,7 +112,12 @@ impl Worker {
         })
     }
 
-    /// End the pane, and let the window say why.
+    /// End the pane.
+    ///
+    /// Parameters
+    /// ----------
+    /// why
+    ///     What the window says of it.
     #[pyo3(signature = (why=""))]
     fn end(&self, py: Python<'_>, why: &str) -> PyResult<()> {
         py.detach(|| {
@@ -115,7 +130,7 @@ impl Worker {
         .map_err(raise)
     }
 
-    /// Whether pictures can be shown: `False` once the window is closed, or the pane was ended.
+    /// Whether pictures can be shown: not once the window is closed or the pane was ended.
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |state| match state {
             State::New => Ok(true),
@@ -130,7 +145,7 @@ impl Worker {
         self.with(py, |state| Ok(matches!(state, State::Attached(pane, ..) if pane.is_lost())))
     }
 
-    /// The way that pictures take, in one line, and why it is not a better one; `None` before the first.
+    /// The way that pictures take to the window; ``None`` before the first.
     #[getter]
     fn path(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.with(py, |state| match state {
@@ -139,8 +154,14 @@ impl Worker {
         })
     }
 
-    /// What was counted so far: a dict with `shown`, `drawn` and `unseen` (by the window, as far as it is known), `replaced`, `dropped` and
-    /// `host_copies`.
+    /// What became of the pictures.
+    ///
+    /// Returns
+    /// -------
+    /// dict
+    ///     ``shown``, how many were given to the window; ``drawn``, how many of them it drew; ``unseen``, how many it took
+    ///     or passed over and did not draw; ``replaced``, how many a newer one took the place of; ``dropped``, how many were
+    ///     never given; ``host_copies``, how many went through the CPU's memory. All are 0 once the pane was ended here.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         let (counts, host_copies) = self.with(py, |state| match state {
@@ -160,6 +181,7 @@ impl Worker {
         slf
     }
 
+    /// End the pane; an exception that ends the block is what the window says of it.
     fn __exit__(
         &self,
         py: Python<'_>,

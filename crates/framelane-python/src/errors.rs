@@ -9,15 +9,35 @@ create_exception!(
     framelane,
     Error,
     PyException,
-    "What went wrong, in one sentence: what, where, what to do."
+    "What went wrong, in one sentence: what, where, what to do. Each error of framelane's own is one."
 );
 create_exception!(framelane, InputError, Error, "Data is damaged, truncated or not what its name says.");
-create_exception!(framelane, UnsupportedError, Error, "This build or machine cannot do it.");
-create_exception!(framelane, NoScreenError, UnsupportedError, "There is no screen for a window here.");
-create_exception!(framelane, ArgumentError, Error, "An argument makes no sense here.");
+create_exception!(
+    framelane,
+    UnsupportedError,
+    Error,
+    "This build or machine cannot do it. Also: an object is used in a child that was forked after it was made."
+);
+create_exception!(
+    framelane,
+    NoScreenError,
+    UnsupportedError,
+    "There is no screen for a window here. ``Offscreen`` needs none."
+);
+create_exception!(
+    framelane,
+    ArgumentError,
+    Error,
+    "An argument makes no sense here: says what came and what is taken."
+);
 create_exception!(framelane, ModelError, Error, "A network failed to load or to run.");
 create_exception!(framelane, DeviceError, Error, "A device refused or failed an operation.");
-create_exception!(framelane, BudgetError, Error, "A stated budget of memory would be exceeded.");
+create_exception!(
+    framelane,
+    BudgetError,
+    Error,
+    "A stated budget of memory would be exceeded, or all slots of a feed are held."
+);
 create_exception!(framelane, IoError, Error, "The operating system refused to read or write.");
 create_exception!(framelane, ClosedError, Error, "The other side has stopped.");
 create_exception!(framelane, TimeoutError, Error, "Something did not happen within the given time.");

@@ -40,7 +40,12 @@ impl Hold {
         self.0.on(&devices::stream(Some(ordinal), Some(raw))?).map(|_| ())
     }
 
-    /// As [`Hold::on`], of a stream as other libraries have it.
+    /// Begin to record; ``near`` names files that may be CUPTI.
+    ///
+    /// Raises
+    /// ------
+    /// UnsupportedError, DeviceError
+    ///     CUPTI is not there, or refuses.
     pub fn record(&self, py: Python<'_>, ordinal: u32, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let raw = address_of_stream(stream)?;
         py.detach(|| self.on(ordinal, raw)).map_err(raise)
@@ -61,9 +66,14 @@ struct Running {
     most: usize,
 }
 
-/// Batches of an iterable on a device, while the last one is worked on: see `framelane.feed`.
+/// An iterable's batches, on a device: as ``framelane.feed`` makes it, which says what its arguments are.
 ///
-/// An iterator; a loop after its end begins the iterable again, if that is no iterator itself. Leaving a `with` closes it.
+/// Nothing is begun before the first batch is asked for. A loop after the end, and one after an error, begins the
+/// iterable again, unless it is an iterator, which then has no more to give. A loop that was left early goes on where it
+/// was.
+///
+/// ``next`` waits for the next batch without holding the interpreter, and ``KeyboardInterrupt`` ends it. When all slots
+/// are held by batches that were not let go it warns after 5 seconds, and raises ``BudgetError`` after 60.
 #[pyclass(module = "framelane", frozen)]
 pub struct Feeder {
     iterable: Py<PyAny>,
@@ -74,7 +84,7 @@ pub struct Feeder {
     running: Mutex<Option<Own<Arc<Running>>>>,
 }
 
-/// What a batch tells its slot by, without holding it.
+/// What a batch names streams by. There is no constructor.
 #[pyclass(module = "framelane", frozen)]
 pub struct Slot {
     hold: Weak<Hold>,
@@ -85,6 +95,11 @@ pub struct Slot {
 #[pymethods]
 impl Slot {
     /// Name another stream that reads the batch: its slot is not written before that one is done, either.
+    ///
+    /// Parameters
+    /// ----------
+    /// stream
+    ///     PyTorch's or CuPy's stream, or its address.
     fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let (Some(hold), Some(ordinal)) = (self.hold.upgrade(), self.ordinal) else { return Ok(()) };
         hold.record(py, ordinal, stream)
@@ -163,8 +178,17 @@ impl Feeder {
         WRAP.import(py, "framelane._batch", "wrap")?.call1((batch, slot)).map(Some)
     }
 
-    /// Where the time went so far: a dict of seconds (`source_s`, `copy_s`, `device_convert_s`, `consumer_wait_s`,
-    /// `compute_wait_s`, `compute_s`, `held_back_s`, `wall_s`, …), `batches`, `limited_by`, bytes, and all of it as `text`.
+    /// What the feed did so far, and what it waited for: nothing, if it was not begun.
+    ///
+    /// Returns
+    /// -------
+    /// dict
+    ///     ``batches``, how many were taken; ``limited_by``, which side is the slowest; seconds that the sides took:
+    ///     ``source_s`` (the iterable, and copying into page-locked memory), ``convert_s``, ``copy_s`` (to the device),
+    ///     ``device_convert_s``, ``consumer_wait_s`` (the loop waited for batches), ``compute_wait_s`` (the device did),
+    ///     ``compute_s``, ``held_back_s`` (the feed waited for the loop), ``wall_s`` (in all); of the device since the
+    ///     process began, for all feeds together: ``bytes_to_device``, ``pinned_bytes`` and ``device_bytes`` (allocated
+    ///     now); ``text``, all this to be read.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let report = match &*lock(&self.running) {
             Some(running) => Some(running.get().map_err(raise)?.feeder.report()),
@@ -200,7 +224,7 @@ impl Feeder {
         Ok(dict)
     }
 
-    /// The next batch to come: `epoch` and `batch`, to be kept with a training's checkpoint.
+    /// Where the loop is: ``epoch``, and ``batch``, how many of this epoch were taken. Batches on their way do not count.
     fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let at = match &*lock(&self.running) {
             Some(running) => running.get().map_err(raise)?.feeder.position(),
@@ -212,8 +236,14 @@ impl Feeder {
         Ok(dict)
     }
 
-    /// Go on there, in a feed that has not begun: so many batches of the iterable are asked for and dropped. Which epoch it is
-    /// the iterable has to know (`sampler.set_epoch`).
+    /// Go on where another feed over the same iterable was: its batches before that are taken and not looked at.
+    ///
+    /// Which epoch it is the iterable has to know by itself (``sampler.set_epoch``).
+    ///
+    /// Raises
+    /// ------
+    /// ArgumentError
+    ///     This feed has begun, or ``state`` lacks ``epoch`` or ``batch``.
     fn load_state_dict(&self, state: &Bound<'_, PyDict>) -> PyResult<()> {
         if lock(&self.running).is_some() {
             return Err(argument(
@@ -230,11 +260,17 @@ impl Feeder {
         Ok(())
     }
 
+    /// Batches of one epoch, if the iterable knows; ``TypeError`` otherwise.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         self.iterable.bind(py).len()
     }
 
-    /// Stop: no more batches; those that are held stay valid. Waits a second at most for the iterable.
+    /// Stop: no more batches; those that are held stay valid. Does nothing if the feed was not begun.
+    ///
+    /// Raises
+    /// ------
+    /// TimeoutError
+    ///     The iterable does not return for a second: its thread is left to end by itself.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let running = match &*lock(&self.running) {
             Some(running) => running.get().map_err(raise)?.clone(),
@@ -247,6 +283,7 @@ impl Feeder {
         slf
     }
 
+    /// Stop, as ``close``; an exception that ends the block goes before one of closing.
     fn __exit__(
         &self,
         py: Python<'_>,
@@ -466,7 +503,7 @@ fn to_floats(
     }
 }
 
-/// The interpreter ends: stop what feeds.
+/// Close the window and stop all feeds: the package has this called when the interpreter ends.
 pub fn shut_down() {
     let all = std::mem::take(&mut *lock(&RUNNING));
     for running in all

@@ -26,7 +26,7 @@ mod window_thread;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Close windows and stop feeds, since the interpreter ends.
+/// Close the window and stop all feeds: the package has this called when the interpreter ends.
 #[pyfunction]
 fn shut_down(py: Python<'_>) {
     py.detach(|| {
@@ -35,7 +35,26 @@ fn shut_down(py: Python<'_>) {
     });
 }
 
-/// Bytes between host and device, and other counts of what framelane itself did on a device.
+/// What framelane did on a device since the process began. Opens the device if it was not.
+///
+/// Parameters
+/// ----------
+/// device
+///     ``"cuda"``, ``"cuda:1"`` or ``"cpu"``.
+///
+/// Returns
+/// -------
+/// dict
+///     Bytes copied ``to_device``, ``from_device`` and ``within`` it; ``copies`` and ``kernels`` enqueued;
+///     ``pinned_bytes`` and ``device_bytes`` allocated now; ``cpu_waits``, by reason: how often a thread of the CPU waited
+///     for the device, and how many seconds in all.
+///
+/// Raises
+/// ------
+/// ArgumentError
+///     ``device`` names none.
+/// UnsupportedError
+///     It is not there.
 #[pyfunction]
 fn counters<'py>(py: Python<'py>, device: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let device = devices::device(devices::parse(device)?).map_err(errors::raise)?;
@@ -56,20 +75,17 @@ fn counters<'py>(py: Python<'py>, device: &Bound<'py, PyAny>) -> PyResult<Bound<
     Ok(dict)
 }
 
-/// The program `framelane`, with the arguments of a command line of which the first is its name; its exit code. Signals to
-/// stop are the program's from then on.
+/// The program ``framelane``, with the arguments of a command line of which the first is its name; its exit code.
+///
+/// Signals to stop are the program's from then on.
 #[pyfunction]
 fn program(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
     py.detach(|| framelane_cli::main(args))
 }
 
-/// What this machine offers, and what would make it better, in lines: screens, graphics adapters, CUDA devices and the way
-/// from them to the screen, ONNX Runtime, ffmpeg.
+/// What this machine offers, and what would make it better, in lines, as ``framelane doctor`` prints them.
 ///
-/// Returns
-/// -------
-/// str
-///     What `framelane doctor` prints.
+/// Screens, graphics adapters, CUDA devices and the way from them to the screen, ONNX Runtime, ffmpeg.
 #[pyfunction]
 fn doctor(py: Python<'_>) -> String {
     py.detach(framelane_cli::doctor)

@@ -8,11 +8,16 @@ use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// The records of what the process does on its GPUs, until `finish`.
+/// What the process does on its GPUs is recorded by CUPTI: ``residency`` is the way to it.
 #[pyclass(module = "framelane._native", frozen)]
 pub struct Recording(Mutex<Option<activity::Recording>>);
 
-/// Begin to record. `near` names files that may be CUPTI.
+/// Begin to record; ``near`` names files that may be CUPTI.
+///
+/// Raises
+/// ------
+/// UnsupportedError, DeviceError
+///     CUPTI is not there, or refuses.
 #[pyfunction]
 pub fn record(py: Python<'_>, near: Vec<PathBuf>) -> PyResult<Recording> {
     let recording = py.detach(|| activity::Recording::start(&near)).map_err(|error| raise(error.into()))?;

@@ -25,41 +25,18 @@ fn size(width: usize, height: usize) -> PyResult<ImageSize> {
     ImageSize::new(width, height).map_err(raise)
 }
 
-/// One pane of a display or a window: `win["left"]`. It appears with the first array that is shown in it.
+/// A named part of a display or window: ``win["left"]``.
+///
+/// It takes its place when the first picture is shown in it. There is no constructor.
 #[pyclass(name = "Pane", module = "framelane", frozen)]
 pub struct PyPane(Arc<Pane>);
 
 #[pymethods]
 impl PyPane {
-    /// Show an image: an array or tensor of any library, on the CPU or on CUDA.
+    /// Show an array in this pane.
     ///
-    /// Parameters
-    /// ----------
-    /// tensor
-    ///     `uint8`, `float16`, `bfloat16` or `float32`; height × width × channels or channels × height × width, of 1, 3 or 4
-    ///     channels, or height × width; may be strided.
-    /// layout
-    ///     `"hwc"` or `"chw"`, for shapes that can be read both ways.
-    /// range
-    ///     The numbers that are black and white; if nothing is said 0 and 255 for bytes, 0 and 1 for floats.
-    /// colours
-    ///     For one channel: `"grey"`, `"viridis"` or `"turbo"`.
-    /// bgr
-    ///     Blue comes first.
-    /// mark
-    ///     What is above the range is red, below it blue, NaN magenta.
-    /// before
-    ///     What it was before the network: seen left of the window's divider (`b`).
-    ///
-    /// Returns
-    /// -------
-    /// str
-    ///     `"shown"`; `"replaced"`, if an earlier picture was never seen; `"closed"`, if nobody looks any more.
-    ///
-    /// Notes
-    /// -----
-    /// A tensor on CUDA is read by one kernel on the stream that is current in its library (PyTorch, CuPy), or that its
-    /// interface names; an array of the CPU is copied in the call. Both may be written again at once.
+    /// As ``Window.show``; an ``Offscreen``'s pane never says ``"closed"``. All arrays of a pane are of the CPU, or of
+    /// one CUDA device.
     #[pyo3(signature = (tensor, *, layout=None, range=None, colours=None, bgr=false, mark=false, before=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn show(
@@ -75,13 +52,13 @@ impl PyPane {
         self.0.show(tensor, before, &Looks::parse(layout, range, colours, bgr, mark)?)
     }
 
-    /// Its name.
+    /// What the pane is called.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// The way that pictures take, in one line, and why it is not a better one; `None` before the first.
+    /// The way that its pictures take to the display, and why not a shorter one; ``None`` before the first.
     #[getter]
     fn path(&self, py: Python<'_>) -> Option<String> {
         // Who shows holds the pane, and may need the interpreter to let an array go.
@@ -94,14 +71,31 @@ impl PyPane {
     }
 }
 
-/// A display in memory, which needs no screen.
+/// A display in memory, for tests, servers and files: its ``show`` is ``Window``'s.
 ///
 /// Parameters
 /// ----------
 /// width, height
-///     Of what is drawn, in pixels. Panes share it.
+///     Of what is drawn, in pixels.
 /// device
-///     The CUDA device whose GPU draws (`"cuda:1"`); if nothing is said, the first there is, or else the best adapter.
+///     ``"cuda"``, ``"cuda:1"``: draw on that GPU; ``"cpu"``: on any adapter. If nothing is said: on the first CUDA
+///     device, if there is one.
+///
+/// Raises
+/// ------
+/// ArgumentError
+///     ``width`` or ``height`` is 0 or too large, or ``device`` names none.
+/// UnsupportedError
+///     Nothing here can draw: there is no Vulkan driver, not even one in software.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np, framelane as fl
+/// >>> display = fl.Offscreen(4, 2)
+/// >>> display.show(np.zeros((2, 4, 3), np.uint8))
+/// 'shown'
+/// >>> np.asarray(display.image()).shape
+/// (2, 4, 4)
 #[pyclass(module = "framelane", frozen)]
 pub struct Offscreen {
     panes: Panes,
@@ -146,35 +140,7 @@ impl Offscreen {
         Ok(Self { panes: Panes::new(Screen::Memory(Box::new(display.into()))), size, adapter })
     }
 
-    /// Show an image: an array or tensor of any library, on the CPU or on CUDA.
-    ///
-    /// Parameters
-    /// ----------
-    /// tensor
-    ///     `uint8`, `float16`, `bfloat16` or `float32`; height × width × channels or channels × height × width, of 1, 3 or 4
-    ///     channels, or height × width; may be strided.
-    /// layout
-    ///     `"hwc"` or `"chw"`, for shapes that can be read both ways.
-    /// range
-    ///     The numbers that are black and white; if nothing is said 0 and 255 for bytes, 0 and 1 for floats.
-    /// colours
-    ///     For one channel: `"grey"`, `"viridis"` or `"turbo"`.
-    /// bgr
-    ///     Blue comes first.
-    /// mark
-    ///     What is above the range is red, below it blue, NaN magenta.
-    /// before
-    ///     What it was before the network: seen left of the window's divider (`b`).
-    ///
-    /// Returns
-    /// -------
-    /// str
-    ///     `"shown"`; `"replaced"`, if an earlier picture was never seen; `"closed"`, if nobody looks any more.
-    ///
-    /// Notes
-    /// -----
-    /// A tensor on CUDA is read by one kernel on the stream that is current in its library (PyTorch, CuPy), or that its
-    /// interface names; an array of the CPU is copied in the call. Both may be written again at once.
+    /// Show an array in the pane ``"picture"``: as ``Window.show``, with nobody who could close it.
     #[pyo3(signature = (tensor, *, layout=None, range=None, colours=None, bgr=false, mark=false, before=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn show(
@@ -190,18 +156,35 @@ impl Offscreen {
         self.panes.named(FIRST).show(tensor, before, &Looks::parse(layout, range, colours, bgr, mark)?)
     }
 
+    /// The pane of this name, of 1 to 64 bytes; it appears with its first picture, beside those before it.
     fn __getitem__(&self, name: &str) -> PyPane {
         PyPane(self.panes.named(name))
     }
 
-    /// Wait for what was shown, draw it, and read it back (counted in `readbacks`): uint8, height × width × 4.
+    /// Draw all panes, and read the picture back. Waits for what was shown so far.
+    ///
+    /// Returns
+    /// -------
+    /// Tensor
+    ///     On the CPU: uint8, height × width × 4, red, green, blue and 255. A copy: what is shown later does not
+    ///     change it. Each call is one of ``readbacks``.
     fn image(&self, py: Python<'_>) -> PyResult<Tensor> {
         let rgb = self.read(py)?;
         let rgba = rgb.as_chunks::<3>().0.iter().flat_map(|&[r, g, b]| [r, g, b, 255]).collect();
         Ok(Tensor::of_host(TensorSpec::new(DType::U8, [self.size.height, self.size.width, 4]), rgba))
     }
 
-    /// As `image`, written to a file: PNG or JPEG, by its name.
+    /// Draw all panes, and write the picture into a file. Waits as ``image`` does.
+    ///
+    /// Parameters
+    /// ----------
+    /// path
+    ///     Its ending says the format: ``.png``, ``.jpg``.
+    ///
+    /// Raises
+    /// ------
+    /// IoError
+    ///     The file cannot be written, or its ending is of no format that is known here.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let rgb = self.read(py)?;
         let ImageSize { width, height } = self.size;
@@ -214,8 +197,15 @@ impl Offscreen {
         })
     }
 
-    /// What each pane showed so far: a dict each, with `name`, `path`, `shown`, `presented`, `dropped`, `hidden`,
-    /// `host_copies` and `ended`.
+    /// What became of the pictures of each pane, in the order in which they appeared.
+    ///
+    /// Returns
+    /// -------
+    /// list of dict
+    ///     ``name``; ``path``, the way that pictures take; ``shown``, how many were; ``presented``, how many were drawn;
+    ///     ``dropped``, how many were passed over by a newer one; ``hidden``, how many came while the pane could not be
+    ///     seen; ``host_copies``, how many went through the CPU's memory; ``ended``, why there will be no more, or
+    ///     ``None``.
     fn panes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let all = self.display(py, |display| Ok(display.panes()))?;
         PyList::new(py, all.iter().map(|pane| panes::status(py, pane)).collect::<PyResult<Vec<_>>>()?)
@@ -227,13 +217,13 @@ impl Offscreen {
         (self.size.width, self.size.height)
     }
 
-    /// The graphics adapter that draws.
+    /// What draws, and through which interface: ``"NVIDIA H200 (Vulkan)"``.
     #[getter]
     fn adapter(&self) -> &str {
         &self.adapter
     }
 
-    /// How often something was read back into memory of the host.
+    /// Pictures that ``image`` and ``save`` copied back from what draws.
     #[getter]
     fn readbacks(&self, py: Python<'_>) -> PyResult<u64> {
         self.display(py, |display| Ok(display.readbacks()))
@@ -250,26 +240,30 @@ impl Offscreen {
     }
 }
 
-/// A window, on a thread of its own. True until it is closed: by the user (`q`), by `close`, or at the end of its `with`.
+/// A window, on a thread of its own: no main loop is needed. A process has one at a time, as many after each other as it likes.
 ///
-/// A process has one at a time. In it `space` pauses, the wheel magnifies, `b` splits before and after, `s` saves a
-/// screenshot, `h` lists all keys.
+/// ``while win:`` goes on until the window is closed: by its user (also by the keys ``q`` and ``Esc``), by ``close``, or
+/// by the end of a ``with`` block. An object that nobody holds any more does not close it.
 ///
 /// Parameters
 /// ----------
 /// title
-///     What the title bar says.
+///     What its bar says.
 /// size
-///     Width and height: open at once. Otherwise with the first picture, sized for it.
+///     Width and height of its inside, in pixels; if nothing is said, those of the first pictures.
 /// device
-///     The CUDA device whose GPU draws, if it can show windows here; if nothing is said, the first there is.
+///     ``"cuda"``, ``"cuda:1"``: draw on that GPU; ``"cpu"``: on any adapter. If nothing is said: on the first CUDA
+///     device, if there is one.
 /// listen
-///     A name by which other processes find it (`framelane.attach`).
+///     A name that worker processes can attach by, ``framelane.attach(listen, pane=…)``: 1 to 64 letters, digits,
+///     ``.``, ``_`` or ``-``.
 ///
 /// Raises
 /// ------
 /// NoScreenError
-///     Without a screen: `Offscreen` needs none.
+///     There is neither an X11 nor a Wayland display that can be reached.
+/// ArgumentError
+///     Another window of this process is open, or an argument makes no sense.
 #[pyclass(module = "framelane", frozen)]
 pub struct Window {
     panes: Panes,
@@ -303,35 +297,46 @@ impl Window {
         Ok(Self { panes, opened: Own::new(opened), title: title.to_owned() })
     }
 
-    /// Show an image: an array or tensor of any library, on the CPU or on CUDA.
+    /// Show an array in the pane ``"picture"``.
+    ///
+    /// Returns as soon as the array may be written again, or dropped: what is shown is what it held when it was given.
+    /// On CUDA that is after the work has been enqueued, on the stream that the array comes with (PyTorch's or CuPy's
+    /// current one, or the one that it names itself): the CPU waits for nothing. An array of the CPU is copied. Never
+    /// waits for the screen: a picture that was not drawn yet is replaced. May be called by several threads.
     ///
     /// Parameters
     /// ----------
     /// tensor
-    ///     `uint8`, `float16`, `bfloat16` or `float32`; height × width × channels or channels × height × width, of 1, 3 or 4
-    ///     channels, or height × width; may be strided.
+    ///     uint8, float16, bfloat16 or float32; height × width, height × width × channels or channels × height × width,
+    ///     of 1, 3 or 4 channels; dimensions of 1 before them are passed over. Contiguous or not. Of NumPy, PyTorch,
+    ///     CuPy, JAX, or anything with ``__dlpack__``, ``__cuda_array_interface__``, ``__array_interface__`` or the
+    ///     buffer protocol.
     /// layout
-    ///     `"hwc"` or `"chw"`, for shapes that can be read both ways.
+    ///     ``"hwc"`` or ``"chw"``, where the shape alone does not say whether channels are last or first.
     /// range
-    ///     The numbers that are black and white; if nothing is said 0 and 255 for bytes, 0 and 1 for floats.
+    ///     The numbers shown as black and as full: (0, 255) for uint8 and (0, 1) for floats if nothing is said. Beyond
+    ///     them is as at them.
     /// colours
-    ///     For one channel: `"grey"`, `"viridis"` or `"turbo"`.
+    ///     For one channel: ``"grey"``, ``"viridis"`` or ``"turbo"``.
     /// bgr
-    ///     Blue comes first.
+    ///     The channels are blue, green, red.
     /// mark
-    ///     What is above the range is red, below it blue, NaN magenta.
+    ///     Show NaN as magenta, what is above the range as red, and what is below it as blue.
     /// before
-    ///     What it was before the network: seen left of the window's divider (`b`).
+    ///     An array of what ``tensor`` was made of, of its size: a window's user can lay it beside it, by keys and mouse.
     ///
     /// Returns
     /// -------
     /// str
-    ///     `"shown"`; `"replaced"`, if an earlier picture was never seen; `"closed"`, if nobody looks any more.
+    ///     ``"shown"``; ``"replaced"``, if one shown before was not drawn and this one takes its place; ``"closed"``,
+    ///     if there is no window any more.
     ///
-    /// Notes
-    /// -----
-    /// A tensor on CUDA is read by one kernel on the stream that is current in its library (PyTorch, CuPy), or that its
-    /// interface names; an array of the CPU is copied in the call. Both may be written again at once.
+    /// Raises
+    /// ------
+    /// ArgumentError
+    ///     The array cannot be shown: says what came and what is taken.
+    /// UnsupportedError
+    ///     It is on a device that is not there.
     #[pyo3(signature = (tensor, *, layout=None, range=None, colours=None, bgr=false, mark=false, before=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn show(
@@ -347,34 +352,63 @@ impl Window {
         self.panes.named(FIRST).show(tensor, before, &Looks::parse(layout, range, colours, bgr, mark)?)
     }
 
+    /// The pane of this name, of 1 to 64 bytes; it appears with its first picture, beside those before it.
     fn __getitem__(&self, name: &str) -> PyPane {
         PyPane(self.panes.named(name))
     }
 
-    /// Whether it is not closed.
+    /// Whether the window is open.
     fn __bool__(&self) -> bool {
         self.opened.get().is_ok_and(|opened| !opened.is_over())
     }
 
-    /// Whether it is closed.
+    /// Whether the window is not open any more.
     #[getter]
     fn closed(&self) -> bool {
         !self.__bool__()
     }
 
-    /// The keys that were pressed in the window since this was asked last, 64 at most: the text of each, or the name of one
-    /// without (`ArrowLeft`, `Escape`, `Space`).
+    /// Keys pressed in the window since the last call, the oldest first and 64 at most, also those that do something there.
+    ///
+    /// Returns
+    /// -------
+    /// list of str
+    ///     The text of each key, or the name of one without (``"ArrowLeft"``, ``"Escape"``, ``"Space"``).
     fn keys(&self) -> PyResult<Vec<String>> {
         Ok(self.opened.get().map_err(raise)?.handle.take_keys())
     }
 
-    /// Close it, and wait until it is gone.
+    /// Close the window, and wait until it is gone. Does nothing if it is closed.
+    ///
+    /// Raises
+    /// ------
+    /// TimeoutError
+    ///     The display server does not answer for 5 seconds.
+    /// Error
+    ///     What ended the window before.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let opened = self.opened.get().map_err(raise)?;
         py.detach(|| opened.close()).map_err(raise)
     }
 
-    /// Wait until it is closed, at most for so many seconds. Whether it is.
+    /// Wait until the window is closed. ``KeyboardInterrupt`` ends it.
+    ///
+    /// Parameters
+    /// ----------
+    /// timeout
+    ///     At most so many seconds; for ever if nothing is said.
+    ///
+    /// Returns
+    /// -------
+    /// bool
+    ///     Whether it is closed.
+    ///
+    /// Raises
+    /// ------
+    /// ArgumentError
+    ///     ``timeout`` is negative or no number.
+    /// Error
+    ///     What ended the window, if it was not closed.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         const LOOK: Duration = Duration::from_millis(100);
@@ -399,8 +433,14 @@ impl Window {
         }
     }
 
-    /// What the window looks like now: a dict with `open`, `size`, `paused`, `full_screen`, `path`, `drawn`, `readbacks` and
-    /// `panes`, as `Offscreen.panes` gives them.
+    /// How the window is doing. Waits for nothing.
+    ///
+    /// Returns
+    /// -------
+    /// dict
+    ///     ``open``; ``size``, width and height in pixels; ``paused`` and ``full_screen``, by its user; ``path``, the
+    ///     ways that pictures take; ``drawn``, times that it was drawn; ``readbacks``, pictures copied back to the CPU to
+    ///     be drawn; ``panes``, as ``Offscreen.panes`` says.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let status = self.opened.get().map_err(raise)?.handle.status();
         let dict = PyDict::new(py);
@@ -416,13 +456,13 @@ impl Window {
         Ok(dict)
     }
 
-    /// What the title bar says before rate and age.
+    /// What its bar says.
     #[getter]
     fn title(&self) -> &str {
         &self.title
     }
 
-    /// The graphics adapter that draws.
+    /// What draws, and through which interface.
     #[getter]
     fn adapter(&self) -> PyResult<&str> {
         Ok(&self.opened.get().map_err(raise)?.adapter)
@@ -432,6 +472,7 @@ impl Window {
         slf
     }
 
+    /// Close the window, as ``close``; an exception that ends the block goes before one of closing.
     fn __exit__(
         &self,
         py: Python<'_>,

@@ -12,9 +12,13 @@ use pyo3::types::{PyDict, PyTuple};
 use std::any::Any;
 use std::sync::Arc;
 
-/// A packed array of framelane's, for any library to take: `numpy.asarray`, `torch.from_dlpack`, `cupy.from_dlpack`.
+/// A packed array in memory of framelane's, for any library to take.
 ///
-/// One of a feed on CUDA holds its batch's slot until the last of them is gone.
+/// Take it by ``numpy.asarray``, ``torch.from_dlpack``, ``cupy.from_dlpack`` or ``jax.dlpack.from_dlpack``: none of
+/// them copies. On a CUDA device it lies in a slot of a feed. The slot is not written while this object, or an array
+/// that was taken from it, lives, nor before the streams that read it are done.
+///
+/// There is no constructor: ``Offscreen.image`` and ``feed`` give such.
 #[pyclass(module = "framelane", frozen)]
 pub struct Tensor {
     spec: TensorSpec,
@@ -114,19 +118,19 @@ impl Tensor {
 
 #[pymethods]
 impl Tensor {
-    /// Its extents.
+    /// Elements along each dimension; empty for a scalar.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.spec.shape())
     }
 
-    /// The type of its elements, as NumPy calls it.
+    /// The type of its elements, by NumPy's name: ``"uint8"``, ``"float32"``, ``"bfloat16"``, …
     #[getter]
     fn dtype(&self) -> &'static str {
         name(self.spec.dtype())
     }
 
-    /// `"cpu"` or `"cuda:N"`.
+    /// ``"cpu"``, or ``"cuda:N"``.
     #[getter]
     fn device(&self) -> String {
         devices::name(match self.place() {
@@ -135,18 +139,24 @@ impl Tensor {
         })
     }
 
-    /// Its size in bytes.
+    /// Bytes of its elements together.
     #[getter]
     fn nbytes(&self) -> usize {
         self.spec.bytes()
     }
 
-    /// How many dimensions it has.
+    /// Dimensions; 0 for a scalar.
     #[getter]
     fn ndim(&self) -> usize {
         self.spec.shape().len()
     }
 
+    /// The first dimension's extent.
+    ///
+    /// Raises
+    /// ------
+    /// TypeError
+    ///     It has no dimensions.
     fn __len__(&self) -> PyResult<usize> {
         self.spec
             .shape()
@@ -155,6 +165,7 @@ impl Tensor {
             .ok_or_else(|| PyTypeError::new_err("a tensor without dimensions has no length"))
     }
 
+    /// DLPack's device type (1: CPU, 2: CUDA) and the device's number.
     fn __dlpack_device__(&self) -> (i32, u32) {
         match self.place() {
             Place::Host => (dlpack::CPU, 0),
@@ -162,7 +173,25 @@ impl Tensor {
         }
     }
 
-    /// `stream`: the reader's, which waits until the tensor is there, and which the slot waits for when the tensor is let go.
+    /// A DLPack capsule, without a version, that holds the memory.
+    ///
+    /// Parameters
+    /// ----------
+    /// stream
+    ///     On CUDA, the address of the stream that reads it: that stream waits on the device, and not the CPU, until the
+    ///     tensor is there, and the slot waits for it later. ``None`` or 1 is the legacy default stream, -1 says that the
+    ///     reader orders itself.
+    /// max_version
+    ///     Of no effect.
+    /// dl_device, copy
+    ///     Another device than its own, and a copy, are refused.
+    ///
+    /// Raises
+    /// ------
+    /// BufferError
+    ///     A copy, or another device, was asked for.
+    /// ArgumentError
+    ///     ``stream`` is 0, which DLPack forbids for CUDA.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -195,6 +224,7 @@ impl Tensor {
         self.capsule(py)
     }
 
+    /// NumPy's interface, of a tensor on the CPU; ``AttributeError`` on CUDA, and for bfloat16.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if self.place() != Place::Host {
@@ -205,6 +235,9 @@ impl Tensor {
         Ok(dict)
     }
 
+    /// Version 3 of Numba's interface, of a tensor on CUDA; ``AttributeError`` on the CPU, and for bfloat16.
+    ///
+    /// Names CuPy's current stream as its reader if CuPy is loaded, and a stream of framelane's otherwise.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Memory::Slot { hold, ordinal, .. } = &self.memory else {
@@ -225,8 +258,19 @@ impl Tensor {
         Ok(dict)
     }
 
-    /// Name another stream that reads it (PyTorch's or CuPy's object, or an address): its slot is not written before that one
-    /// is done, either.
+    /// Name another stream that reads the tensor: its slot is not written before that one is done, either.
+    ///
+    /// On the CPU this does nothing.
+    ///
+    /// Parameters
+    /// ----------
+    /// stream
+    ///     PyTorch's or CuPy's stream, or its address.
+    ///
+    /// Raises
+    /// ------
+    /// ArgumentError
+    ///     It is no stream.
     fn record_stream(&self, py: Python<'_>, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let Memory::Slot { hold, ordinal, .. } = &self.memory else { return Ok(()) };
         hold.record(py, *ordinal, stream)

@@ -306,7 +306,7 @@ class Offscreen:
         Parameters
         ----------
         path
-            Its ending says the format: ``.png``.
+            Its ending says the format: ``.png``, ``.jpg``.
 
         Raises
         ------
@@ -443,7 +443,13 @@ class Window:
         """Whether the window is not open any more."""
 
     def keys(self) -> list[str]:
-        """Keys pressed since the last call, in their order, but for those that the window uses itself."""
+        """Keys pressed in the window since the last call, the oldest first and 64 at most, also those that do something there.
+
+        Returns
+        -------
+        list of str
+            The text of each key, or the name of one without (``"ArrowLeft"``, ``"Escape"``, ``"Space"``).
+        """
 
     def close(self) -> None:
         """Close the window, and wait until it is gone. Does nothing if it is closed.
@@ -590,9 +596,9 @@ class Worker:
         Returns
         -------
         dict
-            ``shown``, how many were given to the window; ``drawn``, how many of them it drew; ``replaced``, how many a
-            newer one took the place of; ``dropped``, how many were never given; ``host_copies``, how many went through
-            the CPU's memory. All are 0 once the pane was ended here.
+            ``shown``, how many were given to the window; ``drawn``, how many of them it drew; ``unseen``, how many it took
+            or passed over and did not draw; ``replaced``, how many a newer one took the place of; ``dropped``, how many were
+            never given; ``host_copies``, how many went through the CPU's memory. All are 0 once the pane was ended here.
         """
 
     def __enter__(self) -> Worker: ...
@@ -663,6 +669,8 @@ class Feeder:
     def load_state_dict(self, state: _Position) -> None:
         """Go on where another feed over the same iterable was: its batches before that are taken and not looked at.
 
+        Which epoch it is the iterable has to know by itself (``sampler.set_epoch``).
+
         Raises
         ------
         ArgumentError
@@ -711,10 +719,16 @@ def counters(device: Any) -> _Counters:
     """
 
 def program(args: list[str]) -> int:
-    """The program ``framelane``, with the arguments of a command line of which the first is its name; its exit code."""
+    """The program ``framelane``, with the arguments of a command line of which the first is its name; its exit code.
+
+    Signals to stop are the program's from then on.
+    """
 
 def doctor() -> str:
-    """What this machine offers, and what would make it better, in lines, as ``framelane doctor`` prints them."""
+    """What this machine offers, and what would make it better, in lines, as ``framelane doctor`` prints them.
+
+    Screens, graphics adapters, CUDA devices and the way from them to the screen, ONNX Runtime, ffmpeg.
+    """
 
 class _Recorded(TypedDict):
     others_to_device: int
