@@ -67,7 +67,7 @@ impl Opened {
 }
 
 enum Message {
-    Open(Order),
+    Open(Box<Order>),
     /// A signal came: the interpreter looks which.
     Look,
     /// The thread is not lent any longer.
@@ -154,7 +154,7 @@ pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>)
         ),
         None => gone(),
     };
-    thread.orders.send(Message::Open(order)).map_err(|_| ended())?;
+    thread.orders.send(Message::Open(Box::new(order))).map_err(|_| ended())?;
     let (handle, adapter) = answer.recv().map_err(|_| ended())??;
     thread.last = Some((handle.clone(), over.clone()));
     Ok(Opened { handle, adapter, over })
@@ -170,7 +170,7 @@ pub enum Served {
 fn serve_until(orders: &Receiver<Message>) -> Served {
     for message in orders {
         let Order { options, gpu, listener, over, opened } = match message {
-            Message::Open(order) => order,
+            Message::Open(order) => *order,
             Message::Look => return Served::Look,
             Message::End => break,
         };
