@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS, help="these parts")
     parser.add_argument("--rounds", type=int, help="of each row; otherwise each part's own number")
     parser.add_argument("--quick", action="store_true", help="few sizes, one round: to see that all works")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results")
+    parser.add_argument("--out", type=Path, default=measure.RESULTS)
     asked = parser.parse_args()
     measure.needs_cuda()
     done: list[str] = []

@@ -7,10 +7,8 @@ byte, and its sum after the step must be that number's: a row that shows another
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import measure
@@ -172,9 +170,7 @@ def ours(depth: int) -> Iterator[Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = measure.arguments(__doc__, rounds=3)
     parser.add_argument("--ratios", type=float, nargs="*", default=[1.0, 2.0, 4.0])
     asked = parser.parse_args()
     results, tables = {}, []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -12,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+RESULTS = Path(__file__).parent.parent / "results"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,14 @@ def table(title: str, rows: dict[str, dict[str, Any]], unit: str, base: str, mor
         figure = f"{row['median']:.0f}" if row["median"] >= 1000 else f"{row['median']:.2f}"
         lines.append(f"| {name} | {figure} | {ratio} |" + "".join(f" {row[name]:.0f} |" for name in more))
     return "\n".join(lines)
+
+
+def arguments(about: str | None, rounds: int) -> argparse.ArgumentParser:
+    """What each part can be asked."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    return parser
 
 
 def needs_cuda() -> None:

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import measure
@@ -188,9 +187,7 @@ def fresh(way: Callable[..., measure.Measured], name: str, jobs: int, idle: floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser = measure.arguments(__doc__, rounds=2)
     parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2, 4, 8])
     parser.add_argument("--nets", nargs="*", default=["A", "C"], choices=["A", "C"])
     parser.add_argument("--worker", nargs=2, metavar=("NET", "JOB"), help=argparse.SUPPRESS)

@@ -7,7 +7,6 @@ shows others is void. OpenGL needs `moderngl`, and `cuda-python` for the interop
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -175,9 +174,7 @@ def holoviz(width: int, height: int) -> Callable[[], float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "results")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = measure.arguments(__doc__, rounds=3)
     parser.add_argument("--sizes", nargs="*", default=[f"{width}x{height}" for width, height in SIZES])
     asked = parser.parse_args()
     results, tables = {}, []

@@ -185,19 +185,28 @@ fn advice(code: Code) -> &'static str {
 fn describe(code: Code) -> (String, String) {
     let unknown = || (format!("CUDA error {code}"), String::new());
     let Ok(api) = api() else { return unknown() };
-    let (mut name, mut text): (*const c_char, *const c_char) = (std::ptr::null(), std::ptr::null());
-    // SAFETY: writes one pointer; needs neither initialisation nor a context.
-    let named = unsafe { (api.cuGetErrorName)(code, &mut name) };
+    // SAFETY: the driver's texts are constants; asking needs neither initialisation nor a context.
+    let name = unsafe { constant(api.cuGetErrorName, code) };
     // SAFETY: as above.
-    let told = unsafe { (api.cuGetErrorString)(code, &mut text) };
-    if named != 0 || told != 0 || name.is_null() || text.is_null() {
-        return unknown();
+    let text = unsafe { constant(api.cuGetErrorString, code) };
+    name.zip(text).unwrap_or_else(unknown)
+}
+
+/// A library's text of a code, whose address `ask` writes; `None` if it has none.
+///
+/// # Safety
+/// What `ask` writes, if it gives 0, is null or a text that ends with a zero and lives as long as the library, which stays.
+pub(crate) unsafe fn constant(
+    ask: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
+    code: Code,
+) -> Option<String> {
+    let mut text = std::ptr::null();
+    // SAFETY: writes one pointer.
+    if unsafe { ask(code, &mut text) } != 0 || text.is_null() {
+        return None;
     }
-    // SAFETY: the driver's texts are constants that end with a zero.
-    let name = unsafe { CStr::from_ptr(name) };
-    // SAFETY: as above.
-    let text = unsafe { CStr::from_ptr(text) };
-    (name.to_string_lossy().into_owned(), text.to_string_lossy().into_owned())
+    // SAFETY: the caller vouches for it.
+    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

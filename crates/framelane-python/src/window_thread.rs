@@ -208,16 +208,16 @@ pub fn lend() -> Result<Option<Lent>> {
     let mut thread = lock(&THREAD);
     let here = std::thread::current().id();
     if let Some(has) = thread.as_ref().filter(|thread| thread.is_here()) {
-        // One that is at work takes this; its end is behind it.
-        let serves = has.orders.send(Message::Look).is_ok();
         match has.lent {
+            None => return Ok(None),
             Some(lent) if lent != here => {
                 let text =
                     "windows of this process are those of another thread, which called framelane.run first";
                 return Err(Error::new(ErrorKind::Argument, text));
             }
-            Some(_) if !serves => {}
-            _ => return Ok(None),
+            // It serves, around this, if it takes this; otherwise its end is behind it.
+            Some(_) if has.orders.send(Message::Look).is_ok() => return Ok(None),
+            Some(_) => {}
         }
     }
     let (orders, ordered) = channel();

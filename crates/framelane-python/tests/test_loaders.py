@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,9 +207,6 @@ torch.distributed.destroy_process_group()
 
 def test_torchrun(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="no PyTorch here: pip install torch")
-    import subprocess
-    import sys
-
     script = tmp_path / "shards.py"
     script.write_text(SHARDS)
     program = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script), device()]

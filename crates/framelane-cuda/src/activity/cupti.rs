@@ -1,7 +1,7 @@
 //! CUPTI, NVIDIA's tracing library: found at run time, and what it writes.
 
 use crate::api::{Code, functions};
-use crate::error::{CudaError, Kind, Result};
+use crate::error::{CudaError, Kind, Result, constant};
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::PathBuf;
@@ -110,16 +110,14 @@ impl Cupti {
         }
         let library = find(near).ok_or_else(|| {
             unsupported(
-                "copies of other libraries are not counted: CUPTI (libcupti.so.13 or .12) is not there; \
+                "CUPTI (libcupti.so.13 or .12) is not there; \
                  `pip install nvidia-cuda-cupti`, or set CUDA_HOME to the CUDA toolkit",
             )
         })?;
         // For ever: it calls back.
         let library: &'static Library = Box::leak(Box::new(library));
         let cupti = Self::look_up(library).map_err(|name| {
-            let text = format!(
-                "copies of other libraries are not counted: CUPTI here has no {name}, so it is older than CUDA 12"
-            );
+            let text = format!("CUPTI here has no {name}, so it is older than CUDA 12");
             unsupported(text)
         })?;
         Ok(CUPTI.get_or_init(|| cupti))
@@ -134,21 +132,14 @@ impl Cupti {
             return Ok(());
         }
         if code == TAKEN {
-            let text = "copies of other libraries are not counted: another profiler of this process has CUPTI (PyTorch's \
+            let text = "another profiler of this process has CUPTI (PyTorch's \
                         keeps it once it ran, unless TEARDOWN_CUPTI=1 is set)";
             return Err(CudaError::refused(Kind::Busy, call, text));
         }
-        let mut text = std::ptr::null();
-        // SAFETY: writes the address of a text that lives as long as the library.
-        let known = unsafe { (self.cuptiGetResultString)(code, &mut text) } == 0 && !text.is_null();
-        let name = if known {
-            // SAFETY: CUPTI's texts end with a zero.
-            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-        } else {
-            format!("code {code}")
-        };
-        let text = format!("copies of other libraries are not counted: {call} failed: {name}");
-        Err(CudaError::refused(Kind::Unsupported, call, text))
+        // SAFETY: CUPTI's texts are constants.
+        let name = unsafe { constant(self.cuptiGetResultString, code) };
+        let name = name.unwrap_or_else(|| format!("code {code}"));
+        Err(CudaError::refused(Kind::Unsupported, call, format!("{call} failed: {name}")))
     }
 
     /// CUPTI's clock now: nanoseconds.

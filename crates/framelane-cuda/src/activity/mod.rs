@@ -72,8 +72,7 @@ impl Recording {
         {
             let mut now = now();
             if now.is_some() {
-                let text =
-                    "copies of other libraries are not counted: they are being counted already, around this";
+                let text = "copies are being counted already, around this";
                 return Err(CudaError::refused(Kind::Busy, "recording", text));
             }
             *now = Some(Now { cupti, began, records: Records::default(), functions: HashMap::new() });

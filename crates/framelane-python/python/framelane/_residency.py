@@ -85,14 +85,17 @@ class Residency:
 
     def _record(self) -> None:
         if not self._others:
-            self.uncounted = "copies of other libraries are not counted: others=False"
+            self._uncounted("others=False")
         elif str(self._device) == "cpu":
-            self.uncounted = "copies of other libraries are not counted: the device is the CPU"
+            self._uncounted("the device is the CPU")
         else:
             try:
                 self._recording = _native.record(_near())
             except _native.Error as why:
-                self.uncounted = str(why)
+                self._uncounted(why)
+
+    def _uncounted(self, why: object) -> None:
+        self.uncounted = f"copies of other libraries are not counted: {why}"
 
     def _finish(self) -> None:
         recording, self._recording = self._recording, None
@@ -101,7 +104,7 @@ class Residency:
         try:
             found = recording.finish()
         except _native.Error as why:
-            self.uncounted = str(why)
+            self._uncounted(why)
             return
         if found["lost"]:
             self.uncounted = f"CUPTI lost {found['lost']} records: the figures of other libraries are too low"
