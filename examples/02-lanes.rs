@@ -80,7 +80,7 @@ fn main() -> Result<()> {
         match output {
             Ok(output) => {
                 // Device memory is read through a stream, like everything.
-                output.on(&read)?.tensors().next().map_or(Ok(()), |x| x.copy_to(&read, &back))?;
+                output.on(&read)?.tensor("0")?.copy_to(&read, &back)?;
                 read.synchronize("reading a result")?;
                 let frame = output.meta().map(ToString::to_string).unwrap_or_default();
                 println!("{frame}: {:?}", &back.read_host()?[..]);

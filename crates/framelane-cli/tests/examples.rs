@@ -177,11 +177,24 @@ fn video() {
     assert_says(&text, "24 batches in ");
 }
 
-/// What the README shows is what is compiled and run here.
+/// What the README shows is what is compiled: by the documentation's tests of `framelane-show`, and as an example.
 #[test]
-fn the_readme_shows_the_last_example() {
+fn the_readme_shows_what_is_compiled() {
     let readme = include_str!("../../../README.md");
-    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    let mut shown = readme.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
+
+    let documentation = include_str!("../../framelane-show/src/lib.rs");
+    let tested: String = documentation
+        .lines()
+        .skip_while(|line| *line != "//! ```")
+        .skip(1)
+        .take_while(|line| *line != "//! ```")
+        .filter_map(|line| line.strip_prefix("//! "))
+        .filter(|line| !line.starts_with("# "))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    assert_eq!(shown.next(), Some(tested.as_str()));
+
     let (_about, code) = include_str!("../../../examples/05-video.rs").split_once("\n\n").unwrap();
-    assert_eq!(shown, Some(code));
+    assert_eq!(shown.next(), Some(code));
 }

@@ -9,6 +9,26 @@
 //! For programs that draw with OpenGL already there is the module `gl` (Linux and Windows): the same pictures, in a
 //! texture or a pixel buffer of theirs.
 //!
+//! A feed's batches, through a network, to the screen:
+//!
+//! ```
+//! # use framelane::{device::{Device, Stream}, feed::{self, Feeder, Source}, lanes::Lanes};
+//! # use framelane_show::{Picture, TensorPane};
+//! # fn on_the_screen(
+//! #     device: &Device, clip: impl Source + 'static, lanes: &Lanes, stream: &Stream, pane: &TensorPane,
+//! # ) -> framelane::Result<()> {
+//! let feeder = Feeder::new(device, clip, feed::Options::new("clip"))?; // pinned memory; a thread and a stream of its own
+//! for output in lanes.run(&feeder) {                                   // many jobs, one copy of the weights
+//!     let output = output?;
+//!     let picture = Picture::new(output.on(stream)?.tensor("0")?);     // the stream waits, and no thread
+//!     if let Some(meta) = output.meta() {
+//!         pane.show(stream, &picture, meta)?;                          // one kernel: no trip through the CPU
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Reading order
 //!
 //! `display` (how a picture comes to the screen) → `display/picture` → `display/staging` (pictures of the host's) →

@@ -37,7 +37,7 @@ impl Default for Contents {
 }
 
 impl Contents {
-    /// Tensors of these specs, packed one after the other, unnamed.
+    /// Tensors of these specs, packed one after the other: a list, whose paths are `"0"`, `"1"`, ….
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] if they have more bytes than can be counted.
@@ -46,6 +46,7 @@ impl Contents {
         for spec in specs {
             contents.add(spec)?;
         }
+        contents.tree = Tree::List((0..specs.len()).map(Tree::Leaf).collect());
         Ok(contents)
     }
 
@@ -70,12 +71,9 @@ impl Contents {
         Ok(self.tensors.len() - 1)
     }
 
-    /// The tree with what its leaves are, to be printed; tensors that it does not know, as a list.
+    /// The tree with what its leaves are, to be printed.
     fn shown(&self) -> Tree<&TensorSpec> {
-        match &self.tree {
-            Tree::None => Tree::List(self.tensors.iter().map(|(spec, _)| Tree::Leaf(spec)).collect()),
-            tree => tree.map(&mut |&leaf| &self.tensors[leaf].0),
-        }
+        self.tree.map(&mut |&leaf| &self.tensors[leaf].0)
     }
 
     /// Bytes from the start of the slot to the end of the last tensor.

@@ -161,7 +161,8 @@ impl Lanes {
     }
 
     /// Run the network over `batches` with as many jobs in flight as there may be: an iterator over the
-    /// outputs, in order. A job that failed is an error in its place, and the next ones follow.
+    /// outputs, in order. A job that failed is an error in its place, and the next ones follow. An output's tensors are
+    /// a list, in the model's order: `"0"`, `"1"`, ….
     ///
     /// Its `next` blocks until the next output is there. It enqueues more only while it is called, and
     /// outputs that its caller still holds count as in flight.
