@@ -38,8 +38,8 @@ def ratios(title: str, rows: dict[str, Any], peers: list[tuple[str, str]]) -> li
 
 
 def summary(out: Path, parts: list[str]) -> str:
-    """The README's table, of what was measured now."""
-    lines = ["| | beside framelane | takes |", "|---|---|---|"]
+    """The README's table, of what was measured now; empty if none of it was."""
+    lines: list[str] = []
     if "show" in parts:
         rows = json.loads((out / "peers-show.json").read_text())["1920x1080"]["rows"]
         peers = [(".cpu(), copy, OpenGL", "`.cpu()`, then a texture of OpenGL")]
@@ -51,7 +51,7 @@ def summary(out: Path, parts: list[str]) -> str:
         peers = [(".cuda()", "`.cuda()`"), ("DataLoader, pinned", "DataLoader, `pin_memory`, `non_blocking`")]
         peers += [("timm PrefetchLoader", "timm's PrefetchLoader"), ("resident (no feed)", "no feed: all on the GPU")]
         lines += ratios("feed, copying as long as computing", rows, peers)
-    return "\n".join(lines)
+    return "\n".join(["| | beside framelane | takes |", "|---|---|---|", *lines]) if lines else ""
 
 
 def main() -> None:
@@ -72,10 +72,12 @@ def main() -> None:
         ended = subprocess.run(program, check=False).returncode
         (failed if ended else done).append(part)
     machine = ", ".join(f"{name} {said}" for name, said in measure.machine().items())
-    texts = [f"Measured on: {machine}.", summary(asked.out, done)]
+    ours = summary(asked.out, done)
+    texts = [f"Measured on: {machine}.", *([ours] if ours else [])]
     texts += [(asked.out / f"peers-{part}.md").read_text().strip() for part in done]
     (asked.out / "peers.md").write_text("\n\n".join(texts) + "\n")
-    print(texts[1])
+    if ours:
+        print(ours)
     if failed:
         sys.exit(f"did not end well: {', '.join(failed)}")
 
