@@ -82,13 +82,17 @@ struct Order {
     opened: Sender<Result<(WindowHandle, String)>>,
 }
 
-/// The thread's orders, and how its last window goes.
+/// The window that was opened last, and how it goes. It has a lock of its own, since who waits for the next one holds the
+/// thread's.
+type Last = Arc<Mutex<Option<(WindowHandle, Arc<Over>)>>>;
+
+/// The thread's orders, and its last window.
 struct Thread {
     process: u32,
     orders: Sender<Message>,
     /// The thread that is lent, or was: a thread of their own has no end.
     lent: Option<ThreadId>,
-    last: Option<(WindowHandle, Arc<Over>)>,
+    last: Last,
 }
 
 static THREAD: Mutex<Option<Thread>> = Mutex::new(None);
@@ -100,11 +104,11 @@ impl Thread {
     }
 
     fn is_showing(&self) -> bool {
-        self.last.as_ref().is_some_and(|(_, over)| lock(&over.how).is_none())
+        lock(&self.last).as_ref().is_some_and(|(_, over)| lock(&over.how).is_none())
     }
 
     fn new(orders: Sender<Message>, lent: Option<ThreadId>) -> Self {
-        Self { process: std::process::id(), orders, lent, last: None }
+        Self { process: std::process::id(), orders, lent, last: Last::default() }
     }
 }
 
@@ -139,7 +143,7 @@ pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>)
         })?;
         put(&mut thread, Thread::new(orders, None));
     }
-    let Some(thread) = &mut *thread else { unreachable!("just made") };
+    let Some(thread) = &*thread else { unreachable!("just made") };
     if thread.is_showing() {
         let text = "another window is open, and a process has one at a time: show in a pane of it, win[\"name\"], or close it";
         return Err(Error::new(ErrorKind::Argument, text));
@@ -156,7 +160,7 @@ pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>)
     };
     thread.orders.send(Message::Open(Box::new(order))).map_err(|_| ended())?;
     let (handle, adapter) = answer.recv().map_err(|_| ended())??;
-    thread.last = Some((handle.clone(), over.clone()));
+    *lock(&thread.last) = Some((handle.clone(), over.clone()));
     Ok(Opened { handle, adapter, over })
 }
 
@@ -195,9 +199,11 @@ fn serve_until(orders: &Receiver<Message>) -> Served {
 
 /// A thread that is lent to windows.
 pub struct Lent {
+    process: u32,
     /// Gone at its end: what is still asked of it is refused.
     ordered: Mutex<Option<Receiver<Message>>>,
     orders: Sender<Message>,
+    last: Last,
 }
 
 /// Lend the calling thread to the process's windows. `None` if they have a thread already.
@@ -221,8 +227,10 @@ pub fn lend() -> Result<Option<Lent>> {
         }
     }
     let (orders, ordered) = channel();
-    put(&mut thread, Thread::new(orders.clone(), Some(here)));
-    Ok(Some(Lent { ordered: Mutex::new(Some(ordered)), orders }))
+    let lent = Thread::new(orders.clone(), Some(here));
+    let (process, last) = (lent.process, lent.last.clone());
+    put(&mut thread, lent);
+    Ok(Some(Lent { process, ordered: Mutex::new(Some(ordered)), orders, last }))
 }
 
 impl Lent {
@@ -239,31 +247,40 @@ impl Lent {
     /// Have `serve` return, also from within a window: that is closed then, and told so.
     pub fn look(&self, close: bool) {
         if close {
-            close_last();
+            self.close_last();
         }
         // It ended, if nobody listens.
         let _ = self.orders.send(Message::Look);
     }
 
-    /// Take the thread back: the window that is open is closed.
+    /// Take the thread back: the window that is open is closed, and who waits for one is refused.
     pub fn end(&self) {
-        close_last();
-        let _ = self.orders.send(Message::End);
+        // In a child that was forked nobody serves, and locks may be held for ever.
+        if self.process != std::process::id() {
+            return;
+        }
+        self.close_last();
+        match self.ordered.try_lock() {
+            Ok(mut ordered) => *ordered = None,
+            // It is served, and its end comes in its turn.
+            Err(_) => {
+                let _ = self.orders.send(Message::End);
+            }
+        }
     }
-}
 
-/// Have the open window close, if there is one.
-fn close_last() {
-    let thread = lock(&THREAD);
-    if let Some((handle, _)) = thread.as_ref().filter(|thread| thread.is_here()).and_then(|t| t.last.as_ref())
-    {
-        handle.close();
+    /// Have the open window close, if there is one.
+    fn close_last(&self) {
+        if let Some((handle, _)) = &*lock(&self.last) {
+            handle.close();
+        }
     }
 }
 
 /// The interpreter ends: close the window that is open.
 pub fn shut_down() {
-    let last = lock(&THREAD).as_mut().filter(|thread| thread.is_here()).and_then(|thread| thread.last.take());
+    let last =
+        lock(&THREAD).as_ref().filter(|thread| thread.is_here()).and_then(|thread| lock(&thread.last).take());
     if let Some((handle, over)) = last {
         let opened = Opened { handle, adapter: String::new(), over };
         // Nobody is left to be told.

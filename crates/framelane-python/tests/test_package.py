@@ -251,6 +251,19 @@ def test_what_is_moved_is_counted() -> None:
     assert "4000 bytes to the device" in str(moved)
 
 
+def test_a_block_counts_again_and_not_within_itself() -> None:
+    moved = fl.residency("cpu")
+    for n in 3, 1:
+        with moved:
+            list(fl.feed([np.zeros(1000, np.uint8)] * n, "cpu"))
+            with pytest.raises(fl.ArgumentError, match="counts already"), moved:
+                pass
+        assert moved.to_device == n * 1000
+    assert "1000 bytes back (2 copies, 0 kernels)" in str(moved)
+    with pytest.raises(fl.ArgumentError, match="has not begun"):
+        moved.__exit__(None, None, None)
+
+
 def test_what_is_helped_with() -> None:
     for thing in [fl, fl.feed, fl.attach, fl.Window, fl.Offscreen, fl.Feeder, fl.Tensor, fl.Worker, fl.Pane]:
         assert thing.__doc__ and len(thing.__doc__) > 80, thing

@@ -46,7 +46,7 @@ def test_tells_what_cpu_costs() -> None:
     assert 3e-4 < moved.copying_s
     assert abs(moved.copying_s + moved.waiting_s + moved.rest_s - moved.wall_s) < 1e-6
     assert moved.kernels_s is not None and moved.kernels_s > 0.95 * slept
-    assert "33.55 MB back (1 copies)" in str(moved)
+    assert "33.55 MB back (1 copy)" in str(moved)
 
 
 def test_tells_ours_from_others() -> None:

@@ -120,6 +120,114 @@ except KeyboardInterrupt:
     assert out == "here\n"
 
 
+def test_a_handlers_exit_code_comes_out(display: str) -> None:
+    done = run(BEGIN + """
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+def main():
+    with fl.Window("until it is told to end", size=(90, 90)) as win:
+        win.show(picture)
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            while True:
+                win.show(picture)
+        except SystemExit as error:
+            print(error.code, bool(win))
+            raise
+fl.run(main)
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "None False\n", "")
+
+
+def test_what_a_handler_raises_comes_out_with_what_it_says() -> None:
+    done = run(BEGIN + """
+def alarm(*_):
+    raise TimeoutError("nobody came")
+signal.signal(signal.SIGALRM, alarm)
+def main():
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    while True:
+        pass
+fl.run(main)
+""")
+    assert done.returncode == 1
+    assert "in main" in done.stderr
+    assert done.stderr.rstrip().endswith("TimeoutError: nobody came")
+
+
+def test_main_may_go_on(display: str) -> None:
+    out = passes(BEGIN + """
+def main():
+    try:
+        with fl.Window("first", size=(90, 90)) as win:
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:
+                win.show(picture)
+    except KeyboardInterrupt:
+        pass
+    with fl.Window("second", size=(90, 90)) as win:
+        return win.show(picture)
+print(fl.run(main))
+""")
+    assert out == "shown\n"
+
+
+def test_what_is_left_stuck_gets_no_window_and_does_not_hang(display: str) -> None:
+    out = passes(BEGIN + """
+go, over = threading.Event(), threading.Event()
+def main():
+    os.kill(os.getpid(), signal.SIGINT)
+    while not go.is_set():
+        try:
+            while not go.is_set(): go.wait(0.01)
+        except KeyboardInterrupt:
+            os.kill(os.getpid(), signal.SIGINT)
+    try:
+        fl.Window("too late", size=(90, 90))
+    except fl.ArgumentError as why:
+        print(why)
+    over.set()
+try:
+    fl.run(main)
+except KeyboardInterrupt:
+    print("here")
+go.set()
+over.wait()
+def again():
+    with fl.Window("again", size=(90, 90)) as win:
+        return win.show(picture)
+print(fl.run(again))
+""")
+    here, why, shown = out.splitlines()
+    assert (here, shown) == ("here", "shown")
+    assert "framelane.run, which has returned: call it again" in why
+
+
+def test_many_signals_and_windows(display: str) -> None:
+    out = passes(BEGIN + """
+heard = 0
+def hear(*_):
+    global heard
+    heard += 1
+signal.signal(signal.SIGUSR1, hear)
+def main():
+    stop = threading.Event()
+    def signals():
+        while not stop.wait(0.0005):
+            os.kill(os.getpid(), signal.SIGUSR1)
+    sender = threading.Thread(target=signals)
+    sender.start()
+    for n in range(8):
+        with fl.Window(str(n), size=(90, 90)) as win:
+            while win.status()["drawn"] == 0:
+                assert win.show(picture) != "closed"
+    stop.set()
+    sender.join()
+fl.run(main)
+print(heard > 0)
+""")
+    assert out == "True\n"
+
+
 def test_afterwards_a_window_says_where_it_belongs(display: str) -> None:
     out = passes(BEGIN + """
 fl.run(lambda: fl.Window("within", size=(90, 90)).close())

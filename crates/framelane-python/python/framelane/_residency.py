@@ -42,6 +42,10 @@ class Residency:
         self._device = device
         self._others = others
         self._recording: _native.Recording | None = None
+        self._start: float | None = None
+        self._clear()
+
+    def _clear(self) -> None:
         self.to_device = 0
         self.from_device = 0
         self.others_to_device: int | None = None
@@ -58,6 +62,9 @@ class Residency:
         self.kernels_s: float | None = None
 
     def __enter__(self) -> Residency:
+        if self._start is not None:
+            raise _native.ArgumentError("this block counts already: use another framelane.residency() within it")
+        self._clear()
         # This opens the device, and says what is wrong with its name.
         _native.counters(self._device)
         self._record()
@@ -71,7 +78,16 @@ class Residency:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.wall_s = time.perf_counter() - self._start
+        now, start, self._start = time.perf_counter(), self._start, None
+        if start is None:
+            raise _native.ArgumentError("this block has not begun: use `with framelane.residency():`")
+        self.wall_s = now - start
+        try:
+            self._count()
+        finally:
+            self._finish()
+
+    def _count(self) -> None:
         before, now = self._before, _native.counters(self._device)
         self.to_device = now["to_device"] - before["to_device"]
         self.from_device = now["from_device"] - before["from_device"]
@@ -81,7 +97,6 @@ class Residency:
             earlier, spent = before["cpu_waits"].get(why, (0, 0.0))
             if count > earlier:
                 self.waits[why] = (count - earlier, seconds - spent)
-        self._finish()
 
     def _record(self) -> None:
         if not self._others:
@@ -122,12 +137,12 @@ class Residency:
                 f": {self.copying_s * 1e3:.1f} copying, {self.waiting_s * 1e3:.1f} waiting for the network, "
                 f"{self.rest_s * 1e3:.1f} the rest"
             )
-        ours = f"{self.copies} copies, {self.kernels} kernels"
+        ours = f"{_many(self.copies, 'copy', 'copies')}, {_many(self.kernels, 'kernel', 'kernels')}"
         lines.append(f"framelane: {_bytes(self.to_device)} to the device, {_bytes(self.from_device)} back ({ours})")
         if self.others_to_device is not None and self.others_from_device is not None:
             lines.append(
                 f"others: {_bytes(self.others_to_device)} to the device, {_bytes(self.others_from_device)} back "
-                f"({self.others_copies} copies)"
+                f"({_many(self.others_copies or 0, 'copy', 'copies')})"
             )
         if self.uncounted:
             lines.append(self.uncounted)
@@ -137,6 +152,10 @@ class Residency:
 
 def _bytes(count: int) -> str:
     return f"{count} bytes" if count < 10_000 else f"{count / 1e6:.2f} MB"
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
 
 
 def _near() -> list[str]:
@@ -173,6 +192,6 @@ def residency(device: Any = "cuda", *, others: bool = True) -> Residency:
     >>> print(moved)  # doctest: +SKIP
     44.0 ms: 15.8 copying, 26.3 waiting for the network, 1.9 the rest
     framelane: 0 bytes to the device, 0 bytes back (0 copies, 0 kernels)
-    others: 0 bytes to the device, 24.88 MB back (1 copies)
+    others: 0 bytes to the device, 24.88 MB back (1 copy)
     """
     return Residency(device, others)

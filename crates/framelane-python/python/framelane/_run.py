@@ -36,7 +36,8 @@ def run(main: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
     Raises
     ------
-    What ``main`` raises. Ctrl-C closes the window and raises ``KeyboardInterrupt`` in ``main``; a second one, here.
+    What ``main`` raises. Ctrl-C closes the window and raises ``KeyboardInterrupt`` in ``main``; a second one, here. So it is
+    with what a handler of yours raises, for SIGTERM too. While a window is open, handlers of other signals wait for its end.
 
     ArgumentError
         This is not the main thread.
@@ -56,10 +57,13 @@ def run(main: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return main(*args, **kwargs)
     returned: list[R] = []
     raised: list[BaseException] = []
+    begin, given_up = threading.Event(), threading.Event()
 
     def work() -> None:
         try:
-            returned.append(main(*args, **kwargs))
+            begin.wait()
+            if not given_up.is_set():
+                returned.append(main(*args, **kwargs))
         except BaseException as error:
             raised.append(error)
         finally:
@@ -67,21 +71,33 @@ def run(main: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
     # Were it stuck, a second Ctrl-C could not end the process otherwise.
     thread = threading.Thread(target=work, name="framelane.run", daemon=True)
+    handlers: BaseException | None = None
     with _signals(lent):
-        thread.start()
-        interrupted = False
-        while True:
-            try:
-                while not lent.serve():
-                    pass
-                break
-            except KeyboardInterrupt:
-                if interrupted:
-                    raise
-                interrupted = True
-                _interrupt(thread)
+        # A handler of signals may raise after any line of these.
+        try:
+            thread.start()
+            while True:
+                try:
+                    begin.set()
+                    while not lent.serve():
+                        pass
+                    break
+                except BaseException as error:
+                    if handlers is not None or not begin.is_set():
+                        raise
+                    handlers = error
+                    lent.look(close=True)
+                    _raise_in(thread, type(error))
+        finally:
+            if not begin.is_set():
+                given_up.set()
+                begin.set()
+            lent.end()
         thread.join()
     if raised:
+        # There it has no arguments: an exit code, say.
+        if handlers is not None and handlers.args and type(handlers) is type(raised[0]):
+            raise handlers from raised[0]
         raise raised[0]
     return returned[0]
 
@@ -108,6 +124,6 @@ def _signals(lent: _native.Lent) -> Iterator[None]:
         reader.close()
 
 
-def _interrupt(thread: threading.Thread) -> None:
-    """Raise ``KeyboardInterrupt`` there, at the next line that it comes to."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(KeyboardInterrupt))
+def _raise_in(thread: threading.Thread, kind: type[BaseException]) -> None:
+    """Raise that kind of exception there, at the next line that it comes to."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(kind))
