@@ -15,6 +15,7 @@ from typing import Any
 
 import cupy
 import holoscan as hs
+import numpy as np
 from holoscan.errors import BackpressuredError
 from holoscan.execution import DeploymentBinding, DeviceId
 from holoscan.schema.image import Image, ImageEncoding
@@ -24,11 +25,12 @@ WARM, FRAMES, BUFFERS = 200, 1000, 4
 LIMIT_S = 40
 
 width, height = int(sys.argv[1]), int(sys.argv[2])
-random = cupy.random.RandomState(7)
-# It blends over black: other values of alpha would change the colours.
-frames = [random.randint(0, 256, (height, width, 4)).astype(cupy.uint8) for _ in range(BUFFERS)]
-for frame in frames:
+random = np.random.default_rng(7)
+made = [random.integers(0, 256, (height, width, 4), dtype=np.uint8) for _ in range(BUFFERS)]
+for frame in made:
+    # It blends over black: other values of alpha would change the colours.
     frame[..., 3] = 255
+frames = [cupy.asarray(frame) for frame in made]
 cupy.cuda.Device().synchronize()
 images = [Image(height=height, width=width, encoding=ImageEncoding.RGBA8, data=frame) for frame in frames]
 answer: dict[str, Any] = {}

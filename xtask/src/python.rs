@@ -70,7 +70,7 @@ pub fn wheel(folder: Option<&str>) -> Outcome {
     let python = tools(&["maturin"], true)?;
     let folder = folder.map_or_else(|| root().join("target/wheels"), PathBuf::from);
     let mut build = program(&python);
-    build.args(["-m", "maturin", "build", "--release", "--locked", "--out"]).arg(&folder);
+    build.args(["-m", "maturin", "build", "--profile", "wheel", "--locked", "--out"]).arg(&folder);
     show(build.arg("--manifest-path").arg(root().join(PACKAGE).join("Cargo.toml")))?;
     println!("the wheel is in {}", folder.display());
     Ok(())

@@ -12,13 +12,14 @@ use std::process::{Command, Stdio};
 
 /// Look at everything, print it, and never fail for what is missing.
 pub fn run() -> Outcome {
-    console::print(&report()).map_err(|e| Error::io("standard output cannot be written", e))?;
+    console::print(&report(framelane_show::available()))
+        .map_err(|e| Error::io("standard output cannot be written", e))?;
     Ok(Ended::Done)
 }
 
-/// What was found, in lines.
-pub fn report() -> String {
-    Machine::look().to_string()
+/// What was found, in lines. `window` says whether and where one can be opened.
+pub fn report(window: framelane::Result<String>) -> String {
+    Machine::look(window).to_string()
 }
 
 /// What was found. Each `Err` is the reason why there is none.
@@ -36,7 +37,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn look() -> Self {
+    fn look(window: framelane::Result<String>) -> Self {
         let displays = ["WAYLAND_DISPLAY", "DISPLAY"]
             .into_iter()
             .filter_map(|name| Some((name, env::var(name).ok().filter(|v| !v.is_empty())?)))
@@ -55,7 +56,7 @@ impl Machine {
         Self {
             cores: cores(),
             displays,
-            window: framelane_show::available().map_err(|e| reason(&e)),
+            window: window.map_err(|e| reason(&e)),
             adapters: facts.adapters.iter().map(adapter).collect(),
             ways: cuda.iter().flatten().map(way).collect(),
             only_software: facts.only_software().is_some(),

@@ -42,8 +42,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     })
 }
 
-/// What `framelane doctor` prints: what this machine offers, and what would make it better. Looks for some tens of
-/// milliseconds, five seconds if a display server does not answer.
-pub fn doctor() -> String {
-    doctor::report()
+/// What `framelane doctor` prints: what this machine offers, and what would make it better. `window` is the answer of
+/// [`framelane_show::available`], asked on the thread that shows the process's windows.
+pub fn doctor(window: framelane::Result<String>) -> String {
+    doctor::report(window)
 }

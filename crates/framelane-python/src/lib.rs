@@ -88,7 +88,7 @@ fn program(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
 /// Screens, graphics adapters, CUDA devices and the way from them to the screen, ONNX Runtime, ffmpeg.
 #[pyfunction]
 fn doctor(py: Python<'_>) -> String {
-    py.detach(framelane_cli::doctor)
+    py.detach(|| framelane_cli::doctor(window_thread::available()))
 }
 
 #[pymodule]

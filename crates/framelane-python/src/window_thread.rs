@@ -12,6 +12,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// A window that is opened.
+#[derive(Clone)]
 pub struct Opened {
     pub handle: WindowHandle,
     pub adapter: String,
@@ -68,6 +69,8 @@ impl Opened {
 
 enum Message {
     Open(Box<Order>),
+    /// Whether one could be opened, and where.
+    Ask(Sender<Result<String>>),
     /// A signal came: the interpreter looks which.
     Look,
     /// The thread is not lent any longer.
@@ -82,9 +85,8 @@ struct Order {
     opened: Sender<Result<(WindowHandle, String)>>,
 }
 
-/// The window that was opened last, and how it goes. It has a lock of its own, since who waits for the next one holds the
-/// thread's.
-type Last = Arc<Mutex<Option<(WindowHandle, Arc<Over>)>>>;
+/// The window that was opened last. It has a lock of its own, since who waits for the next one holds the thread's.
+type Last = Arc<Mutex<Option<Opened>>>;
 
 /// The thread's orders, and its last window.
 struct Thread {
@@ -103,8 +105,22 @@ impl Thread {
         self.process == std::process::id()
     }
 
-    fn is_showing(&self) -> bool {
-        lock(&self.last).as_ref().is_some_and(|(_, over)| lock(&over.how).is_none())
+    /// The window that is open.
+    fn showing(&self) -> Option<Opened> {
+        lock(&self.last).clone().filter(|last| !last.is_over())
+    }
+
+    /// Have the thread do something, and wait for what it answers.
+    fn order<A>(&self, message: Message, answer: &Receiver<Result<A>>) -> Result<A> {
+        let ended = || match self.lent {
+            Some(_) => Error::new(
+                ErrorKind::Argument,
+                "windows of this process are those of the thread that called framelane.run, which has returned: call it again",
+            ),
+            None => Error::new(ErrorKind::Panic, "the thread of the windows is gone"),
+        };
+        self.orders.send(message).map_err(|_| ended())?;
+        answer.recv().map_err(|_| ended())?
     }
 
     fn new(orders: Sender<Message>, lent: Option<ThreadId>) -> Self {
@@ -121,16 +137,8 @@ fn put(thread: &mut Option<Thread>, new: Thread) {
     }
 }
 
-fn gone() -> Error {
-    Error::new(ErrorKind::Panic, "the thread of the windows is gone")
-}
-
-/// Open a window, beside which no other is open. It listens for workers by the name `listen`.
-///
-/// # Errors
-/// As [`Window::open`] and [`Listener::bind`]; [`ErrorKind::Argument`] if another one is open.
-pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>) -> Result<Opened> {
-    let mut thread = lock(&THREAD);
+/// The process's thread of windows; one of their own is made if there is none.
+fn made(thread: &mut Option<Thread>) -> Result<&Thread> {
     if !thread.as_ref().is_some_and(Thread::is_here) {
         if cfg!(target_os = "macos") {
             let text = "windows are the main thread's on this system: call framelane.run(main), and open them in main";
@@ -141,27 +149,50 @@ pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>)
         std::thread::Builder::new().name("framelane windows".into()).spawn(serve).map_err(|e| {
             Error::new(ErrorKind::Device, format!("the system gives no thread for windows: {e}")).because(e)
         })?;
-        put(&mut thread, Thread::new(orders, None));
+        put(thread, Thread::new(orders, None));
     }
-    let Some(thread) = &*thread else { unreachable!("just made") };
-    if thread.is_showing() {
+    let Some(thread) = thread else { unreachable!("just made") };
+    Ok(thread)
+}
+
+/// Open a window, beside which no other is open. It listens for workers by the name `listen`.
+///
+/// # Errors
+/// As [`Window::open`] and [`Listener::bind`]; [`ErrorKind::Argument`] if another one is open.
+pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>) -> Result<Opened> {
+    let mut thread = lock(&THREAD);
+    let thread = made(&mut thread)?;
+    if thread.showing().is_some() {
         let text = "another window is open, and a process has one at a time: show in a pane of it, win[\"name\"], or close it";
         return Err(Error::new(ErrorKind::Argument, text));
     }
     let listener = listen.map(Listener::bind).transpose()?;
     let (over, (opened, answer)) = (Arc::new(Over::default()), channel());
     let order = Order { options, gpu, listener, over: over.clone(), opened };
-    let ended = || match thread.lent {
-        Some(_) => Error::new(
-            ErrorKind::Argument,
-            "windows of this process are those of the thread that called framelane.run, which has returned: call it again",
-        ),
-        None => gone(),
-    };
-    thread.orders.send(Message::Open(Box::new(order))).map_err(|_| ended())?;
-    let (handle, adapter) = answer.recv().map_err(|_| ended())??;
-    *lock(&thread.last) = Some((handle.clone(), over.clone()));
-    Ok(Opened { handle, adapter, over })
+    let (handle, adapter) = thread.order(Message::Open(Box::new(order)), &answer)?;
+    let opened = Opened { handle, adapter, over };
+    *lock(&thread.last) = Some(opened.clone());
+    Ok(opened)
+}
+
+/// Whether a window could be opened, and where, as [`framelane_show::available`]: asked there where windows are shown, since
+/// the first connection to a display server is that thread's.
+///
+/// # Errors
+/// As [`framelane_show::available`].
+pub fn available() -> Result<String> {
+    let mut thread = lock(&THREAD);
+    if cfg!(target_os = "macos") && !thread.as_ref().is_some_and(Thread::is_here) {
+        return framelane_show::available();
+    }
+    let thread = made(&mut thread)?;
+    match thread.showing() {
+        Some(window) => Ok(format!("the screen of the open window, {}", window.adapter)),
+        None => {
+            let (asked, answer) = channel();
+            thread.order(Message::Ask(asked), &answer)
+        }
+    }
 }
 
 /// Why a thread serves no window for now.
@@ -175,6 +206,11 @@ fn serve_until(orders: &Receiver<Message>) -> Served {
     for message in orders {
         let Order { options, gpu, listener, over, opened } = match message {
             Message::Open(order) => *order,
+            Message::Ask(asked) => {
+                // Who asked waits for it.
+                let _ = asked.send(framelane_show::available());
+                continue;
+            }
             Message::Look => return Served::Look,
             Message::End => break,
         };
@@ -271,19 +307,15 @@ impl Lent {
 
     /// Have the open window close, if there is one.
     fn close_last(&self) {
-        if let Some((handle, _)) = &*lock(&self.last) {
-            handle.close();
+        if let Some(window) = &*lock(&self.last) {
+            window.handle.close();
         }
     }
 }
 
 /// The interpreter ends: close the window that is open.
 pub fn shut_down() {
-    let last =
-        lock(&THREAD).as_ref().filter(|thread| thread.is_here()).and_then(|thread| lock(&thread.last).take());
-    if let Some((handle, over)) = last {
-        let opened = Opened { handle, adapter: String::new(), over };
-        // Nobody is left to be told.
-        let _ = opened.close();
-    }
+    let last = lock(&THREAD).as_ref().filter(|thread| thread.is_here()).and_then(|t| lock(&t.last).take());
+    // Nobody is left to be told.
+    let _ = last.map(|window| window.close());
 }

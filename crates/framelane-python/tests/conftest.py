@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+# They bring a screen of their own; windows of tests on somebody's would be in their way, and he in theirs.
+for _screen in ("DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"):
+    os.environ.pop(_screen, None)
+
 # Without it graphics drivers complain on standard error, for which programs here are failed.
 if not os.environ.get("XDG_RUNTIME_DIR"):
     _folder = tempfile.TemporaryDirectory(prefix="framelane-tests-")

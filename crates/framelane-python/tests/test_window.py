@@ -45,6 +45,29 @@ def test_it_opens_without_a_main_loop(display: str) -> None:
     assert repr(win) == "Window(\"one\", closed)"
 
 
+def test_looking_at_the_machine_takes_no_window_away(display: str) -> None:
+    out = passes("""
+        import framelane as fl
+        def line():
+            (line,) = [line for line in fl.doctor().splitlines() if line.strip().startswith("screen")]
+            return line
+        before = line()
+        with fl.Window("one", size=(90, 90)) as win:
+            during = line()
+            adapter = win.adapter
+        assert f"the screen of the open window, {adapter}" in during, during
+        assert line() == before
+        def main():
+            before = line()
+            with fl.Window("one", size=(90, 90)):
+                assert line() == during
+            assert line() == before
+        fl.run(main)
+        print(before)
+    """)
+    assert f"X11 {display}" in out
+
+
 def test_it_opens_with_its_first_picture(display: str) -> None:
     with fl.Window("sized by it") as win:
         win.show(np.zeros((300, 400, 3), np.uint8))
