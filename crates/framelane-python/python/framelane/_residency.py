@@ -21,7 +21,8 @@ class Residency:
     others_to_device, others_from_device, others_copies
         Bytes that all other code of the process copied, on all its devices, and in how many copies: ``x.cpu()``,
         ``torch.tensor(…, device="cuda")``, ``cupy.asnumpy(x)``, ``float(loss)``. Recorded by CUPTI, NVIDIA's tracing library;
-        ``None`` where that is not there.
+        ``None`` where that is not there. What crosses without a copy is not counted: kernels that read the host's memory,
+        and pages of managed memory that move by themselves.
     uncounted
         Why others' copies are not counted, in a sentence; empty if they are.
     wall_s
@@ -178,7 +179,8 @@ def residency(device: Any = "cuda", *, others: bool = True) -> Residency:
     others
         Whether CUPTI records all of the process, too: it makes launches and copies a little slower, its first block of a
         process takes some tenths of a second to begin, and a block waits for the devices at its end, after its time was
-        taken.
+        taken. It has one user at a time: beside a profiler that began before, others' copies are not counted, and one that
+        begins within the block records no GPU.
 
     Returns
     -------
