@@ -44,7 +44,7 @@ def summary(out: Path, parts: list[str]) -> str:
         rows = json.loads((out / "peers-show.json").read_text())["1920x1080"]["rows"]
         peers = [(".cpu(), copy, OpenGL", "`.cpu()`, then a texture of OpenGL")]
         peers += [("pinned copy, OpenGL", "a pinned copy, then a texture of OpenGL")]
-        peers += [("OpenGL interop by hand", "OpenGL interop by hand")]
+        peers += [("Holoviz, headless", "Holoviz, headless"), ("OpenGL interop by hand", "OpenGL interop by hand")]
         lines += ratios("show, 1920 × 1080", rows, peers)
     if "feed" in parts:
         rows = json.loads((out / "peers-feed.json").read_text())["r=1.0"]["rows"]
