@@ -34,7 +34,8 @@ def style(image: Any) -> Any:
     light = image.astype(np.float32) / 255
     down, right = np.diff(light, axis=0, append=light[-1:]), np.diff(light, axis=1, append=light[:, -1:])
     edge = np.abs(down).sum(axis=2, keepdims=True) + np.abs(right).sum(axis=2, keepdims=True)
-    return np.round(light * 4) / 4 * (edge < 0.3)
+    styled: Any = np.round(light * 4) / 4 * (edge < 0.3)
+    return styled
 
 
 def show(display: fl.Window | fl.Offscreen, frame: int) -> None:
