@@ -9,16 +9,16 @@ The picture stands for a camera's. Press `b` for the divider. Without a screen t
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import framelane as fl
 
 HEIGHT, WIDTH = 240, 320
 
 
-def camera(frame: int) -> Any:
+def camera(frame: int) -> NDArray[np.uint8]:
     """Discs that move before a gradient: uint8, height × width × 3."""
     y, x = np.mgrid[:HEIGHT, :WIDTH].astype(np.float32)
     image = np.stack([x / WIDTH * 255, y / HEIGHT * 255, 128 + 0 * x], axis=-1)
@@ -29,12 +29,12 @@ def camera(frame: int) -> Any:
     return image.astype(np.uint8)
 
 
-def style(image: Any) -> Any:
+def style(image: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Few colours, with dark edges: float32, height × width × 3, from 0 to 1."""
     light = image.astype(np.float32) / 255
     down, right = np.diff(light, axis=0, append=light[-1:]), np.diff(light, axis=1, append=light[:, -1:])
     edge = np.abs(down).sum(axis=2, keepdims=True) + np.abs(right).sum(axis=2, keepdims=True)
-    styled: Any = np.round(light * 4) / 4 * (edge < 0.3)
+    styled: NDArray[np.float32] = np.round(light * 4) / 4 * (edge < 0.3)
     return styled
 
 
