@@ -182,7 +182,12 @@ pub fn open(options: WindowOptions, gpu: Option<[u8; 16]>, listen: Option<&str>)
 /// As [`framelane_show::available`].
 pub fn available() -> Result<String> {
     let mut thread = lock(&THREAD);
-    if cfg!(target_os = "macos") && !thread.as_ref().is_some_and(Thread::is_here) {
+    let has = thread.as_ref().filter(|thread| thread.is_here());
+    let is_its = match has {
+        Some(thread) => thread.lent == Some(std::thread::current().id()),
+        None => cfg!(target_os = "macos"),
+    };
+    if is_its {
         return framelane_show::available();
     }
     let thread = made(&mut thread)?;

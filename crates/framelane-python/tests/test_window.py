@@ -63,9 +63,27 @@ def test_looking_at_the_machine_takes_no_window_away(display: str) -> None:
                 assert line() == during
             assert line() == before
         fl.run(main)
+        assert line() == before
         print(before)
     """)
     assert f"X11 {display}" in out
+
+
+def test_what_lends_its_thread_first_looks_there(display: str) -> None:
+    passes("""
+        import framelane as fl
+        def line():
+            (line,) = [line for line in fl.doctor().splitlines() if line.strip().startswith("screen")]
+            return line
+        def main():
+            before = line()
+            with fl.Window("one", size=(90, 90)) as win:
+                assert f"the screen of the open window, {win.adapter}" in line()
+            return before
+        before = fl.run(main)
+        assert line() == before and "X11" in before, (line(), before)
+        fl.run(main)
+    """)
 
 
 def test_it_opens_with_its_first_picture(display: str) -> None:
