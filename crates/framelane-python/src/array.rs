@@ -60,23 +60,9 @@ fn torch(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     let foreign = Foreign::of_capsule(&to_dlpack.call1((detached.as_ref().unwrap_or(object),))?)?;
     let stream = match foreign.place {
         Place::Host => None,
-        Place::Cuda(ordinal) => torch_stream(py, ordinal)?,
+        Place::Cuda(ordinal) => current_stream(py, "torch", ordinal)?,
     };
     Ok(Array { foreign, stream })
-}
-
-/// The stream that is current for a tensor's device, asked as PyTorch's own compiler does: an object that stands for it
-/// takes ten times as long to get.
-fn torch_stream(py: Python<'_>, ordinal: u32) -> PyResult<Option<usize>> {
-    static RAW: PyOnceLock<Option<Py<PyAny>>> = PyOnceLock::new();
-    let raw = RAW.get_or_init(py, || {
-        let torch = py.import("torch._C").ok()?;
-        torch.getattr("_cuda_getCurrentRawStream").ok().map(Bound::unbind)
-    });
-    match raw {
-        Some(raw) => Ok(Some(raw.call1(py, (ordinal,))?.extract::<usize>(py)?.max(LEGACY_DEFAULT))),
-        None => current_stream(py, "torch", ordinal),
-    }
 }
 
 /// The library that an array's type is of.
